@@ -10,7 +10,7 @@ import numpy as np
 import sample_sounds as snd
 
 Maker = Callable[[np.random.Generator, int], np.ndarray]
-WOMAN, MAN = "en-gb+f3", "en-us+m3"
+WOMAN, MAN = "en-gb-x-rp+f3", "en-us+m3"
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def speak(rate: int, text: str, voice: str = "en-gb", speed: int = 160, pitch: i
     """``text`` read by espeak-ng, without the silence around it, at root mean square 0.1.
 
     Args:
-        voice: an espeak-ng voice with an optional variant, e.g. ``en-gb+f3``.
+        voice: an espeak-ng voice and variant, e.g. ``en-us+f3`` (espeak-ng ignores a variant after plain ``en-gb``).
         speed: words a minute.
         pitch: 0 to 99, 50 being the voice's own.
     """
