@@ -13,7 +13,7 @@ from urllib.request import url2pathname
 import numpy as np
 import soundfile as sf
 
-FORMATS = {"wav": {"WAV", "WAVEX", "RF64"}, "mp3": {"MP3"}}
+FORMATS = {"wav": {"WAV", "WAVEX", "RF64"}, "mp3": {"MP3"}, "flac": {"FLAC"}, "ogg": {"OGG"}}
 """Values of ``input_audio.format`` and what libsndfile calls the content."""
 
 
@@ -70,7 +70,7 @@ def load(part: dict[str, Any], allowed: Path | None) -> tuple[np.ndarray, int]:
         return decode(read_url(source, allowed))
     stated = inner.get("format")
     if stated not in FORMATS:
-        raise BadRequestError(f"input_audio.format is {stated!r}: wav or mp3")
+        raise BadRequestError(f"input_audio.format is {stated!r}; it must be one of {', '.join(FORMATS)}")
     return decode(read_data_uri(source) if source.startswith("data:") else from_base64(source), FORMATS[stated])
 
 
