@@ -1,0 +1,190 @@
+"""What the report shows of AIR-Bench-Chat: leaderboard, categories, tasks and the histogram of the scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from lm_eval_tasks.report import charts, facts, stats
+from lm_eval_tasks.report.records import Estimate, Run
+from lm_eval_tasks.report.table import Cell, Row, Table, count_cell, rate_cell, score_cell
+
+_METRICS = tuple(facts.AIR_METRICS)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Wins, ties and losses of a run against the references, counted from the logged samples."""
+
+    wins: int
+    ties: int
+    losses: int
+
+    @property
+    def total(self) -> int:
+        """Number of judged samples."""
+        return self.wins + self.ties + self.losses
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A run's histogram and tally."""
+
+    label: str
+    series: int
+    chart: Markup
+    tally: Tally
+
+
+def leaderboard(runs: list[Run]) -> Table:
+    """Returns each run's leaderboard row, then the published rows; every row names its judge."""
+    rows = []
+    for index, run in enumerate(runs):
+        if not run.has(facts.AIR):
+            continue
+        judge, remark = judge_of(run, facts.AIR)
+        cells = [Cell(judge)] + [score_cell(run.estimate(group, "gpt_score")) for group in facts.LEADERBOARD.values()]
+        rows.append(Row(run.label, tuple(cells), remark, index, "ours"))
+    for model, scores in facts.PUBLISHED:
+        cells = [Cell(facts.OFFICIAL_JUDGE)]
+        for score in scores:
+            cells.append(Cell("–", reason="not published") if score is None else Cell(f"{score:.2f}", value=score))
+        rows.append(Row(model, tuple(cells), "", None, "published"))
+    notes = [
+        f"Published rows: the official repository's leaderboard, judge {facts.OFFICIAL_JUDGE}, printed there without "
+        "standard errors. A score of another judge is on another scale: compare it with scores of the same judge only.",
+        "Scores 1 to 10, ± one standard error, as in lm_eval's results file.",
+    ]
+    return Table("air_leaderboard", "Leaderboard", ("Model", "Judge", *facts.LEADERBOARD), tuple(rows), tuple(notes))
+
+
+def judge_of(run: Run, benchmark: str) -> tuple[str, str]:
+    """Returns the judge that a run asked for, and a remark where its scores are not on the published scale."""
+    asked, answered = run.judges(benchmark)
+    if not asked:
+        return "not recorded", "its results do not say which judge scored it"
+    judge, remarks = ", ".join(asked), []
+    if benchmark == facts.AIR and set(asked) != {facts.OFFICIAL_JUDGE}:
+        remarks.append("judge differs from the published rows")
+    other = [name for name in answered if name not in asked]
+    if other:
+        remarks.append(f"answered by {', '.join(other)}")
+    if run.limit is not None:
+        remarks.append(f"--limit {run.limit}")
+    return judge, "; ".join(remarks)
+
+
+def task_table(run: Run) -> Table:
+    """Returns all metrics of a run by group and task, with what was judged and what was not."""
+    rows = []
+    groups = [(title, name) for title, name in facts.AIR_GROUPS.items()]
+    for title, name in groups:
+        if name in run.results:
+            rows.append(Row(title, _metric_cells(run, name), "", None, "group"))
+    for name in run.tasks(facts.AIR):
+        rows.append(Row(facts.group_title(name), _metric_cells(run, name), "", None, "task"))
+    head = ("Category or task", "Score", "Reference", "Win rate, %", "Position gap", "Judged", "Unjudged")
+    notes = (
+        "Reference: the score that the judge gave the reference answer. Win rate: share of docs scored strictly above "
+        "their reference. Position gap: the prediction's score when it stands first minus when it stands second.",
+    )
+    return Table("air_tasks", "All metrics by category and task", head, tuple(rows), notes, run.label)
+
+
+def _metric_cells(run: Run, name: str) -> tuple[Cell, ...]:
+    """Returns the cells of one row of the task table."""
+    cells = []
+    for metric in _METRICS:
+        estimate = run.estimate(name, metric)
+        if metric == "position_gap" and estimate.value is None and name not in run.judging:
+            cells.append(Cell("–", reason="the position gap is reported by task only"))
+        else:
+            cells.append(rate_cell(estimate) if metric == "win_rate" else score_cell(estimate, metric == "position_gap"))
+    summary = run.judging.get(name)
+    if summary is None:
+        reason = "counted by task below"
+        return (*cells, Cell("", reason=""), Cell("", reason="")) if name in facts.AIR_GROUPS.values() else (
+            *cells,
+            count_cell(None, reason),
+            count_cell(None, reason),
+        )
+    unjudged = summary.get("unjudged")
+    missing = sum(unjudged.values()) if isinstance(unjudged, dict) and _counts(unjudged) else None
+    return (*cells, count_cell(run.judged_docs(name)), count_cell(missing))
+
+
+def _counts(values: dict) -> bool:
+    """Whether every value is a number."""
+    return all(isinstance(value, (int, float)) for value in values.values())
+
+
+def category_chart(runs: list[Run]) -> Markup:
+    """Draws each category's score with its 95 % interval beside the published scores."""
+    shown = [(index, run) for index, run in enumerate(runs) if run.has(facts.AIR)]
+    published: list[list[tuple[float, str]]] = []
+    columns = list(facts.LEADERBOARD)
+    for title in facts.AIR_GROUPS:
+        place = columns.index(title) if title in columns else None
+        marks = [(s[place], m) for m, s in facts.PUBLISHED if place is not None and s[place] is not None]
+        published.append([(value, f"{model} (published)") for value, model in marks if value is not None])
+    series = []
+    for _, run in shown:
+        points = []
+        for title, group in facts.AIR_GROUPS.items():
+            points.append(point(run.label, title, run.estimate(group, "gpt_score"), 1.0, 10.0))
+        series.append(charts.Series(run.label, tuple(points)))
+    return charts.dots(
+        list(facts.AIR_GROUPS),
+        series,
+        title="Scores by category with 95 % intervals: " + ", ".join(run.label for _, run in shown),
+        axis="score given by the judge",
+        limits=(0, 10),
+        ticks=range(0, 11, 2),
+        background=published,
+        gaps=(3, 5, 6) if len(series) > 1 else (),
+        hues=[index for index, _ in shown],
+    )
+
+
+def point(label: str, row: str, estimate: Estimate, low: float, high: float, form: str = "{:.2f}") -> charts.Point:
+    """Returns the dot of an estimate with its normal 95 % interval, cut at the ends of the scale."""
+    if estimate.value is None:
+        return charts.Point(None)
+    interval = stats.normal_interval(estimate)
+    words = f"{label}, {row}: {form.format(estimate.value)}"
+    if interval is None:
+        return charts.Point(estimate.value, tip=f"{words} (no standard error)")
+    ends = max(interval[0], low), min(interval[1], high)
+    return charts.Point(estimate.value, *ends, f"{words}, 95 % from {form.format(ends[0])} to {form.format(ends[1])}")
+
+
+def spreads(runs: list[Run]) -> list[Spread]:
+    """Returns the histogram and tally of each run whose samples were logged."""
+    out = []
+    for index, run in enumerate(runs):
+        judged = [answer for answer in run.answers.get(facts.AIR, []) if answer.score is not None]
+        pairs = [(a.score, a.reference_score) for a in judged if a.reference_score is not None]
+        if not pairs:
+            continue
+        chart = charts.score_histogram(
+            run.label, stats.histogram([p for p, _ in pairs]), stats.histogram([r for _, r in pairs]), index
+        )
+        wins = sum(p > r for p, r in pairs)
+        ties = sum(p == r for p, r in pairs)
+        out.append(Spread(run.label, index, chart, Tally(wins, ties, len(pairs) - wins - ties)))
+    return out
+
+
+def mismatches(run: Run) -> list[str]:
+    """Compares the mean of the logged scores of each task with lm_eval's; returns what does not agree."""
+    out = []
+    for task in run.tasks(facts.AIR):
+        scores = [a.score for a in run.answers.get(facts.AIR, []) if a.task == task and a.score is not None]
+        estimate = run.estimate(task, "gpt_score")
+        if scores and estimate.value is not None and abs(sum(scores) / len(scores) - estimate.value) > 0.005:
+            out.append(
+                f"{facts.group_title(task)}: the logged samples' mean is {sum(scores) / len(scores):.2f} ({len(scores)} "
+                f"docs), lm_eval's results say {estimate.value:.2f}; the report prints lm_eval's"
+            )
+    return out

@@ -1,0 +1,132 @@
+"""Names, orders and published figures that the report prints; no code, so that a correction is one line here."""
+
+from __future__ import annotations
+
+OFFICIAL_JUDGE = "gpt-4-0125-preview"
+
+AIR = "air_bench_chat"
+INTIMA = "intima"
+
+# Column of the leaderboard -> the group whose row in lm_eval's results holds it.
+LEADERBOARD = {
+    "Speech": "air_bench_chat_speech",
+    "Sound": "air_bench_chat_sound",
+    "Music": "air_bench_chat_music",
+    "Mixed": "air_bench_chat_mixed",
+    "Average": "air_bench_chat",
+}
+
+# Rows of the category table and chart, in reading order.
+AIR_GROUPS = {
+    "Speech": "air_bench_chat_speech",
+    "Sound": "air_bench_chat_sound",
+    "Music": "air_bench_chat_music",
+    "Speech + sound": "air_bench_chat_speech_and_sound",
+    "Speech + music": "air_bench_chat_speech_and_music",
+    "Mixed": "air_bench_chat_mixed",
+    "Average": "air_bench_chat",
+}
+
+# The tasks of AIR-Bench-Chat and the category each belongs to (Yang et al., ACL 2024, arXiv 2402.07729).
+AIR_TASKS = {
+    "speech_QA": "speech",
+    "speech_dialogue_QA": "speech",
+    "sound_QA": "sound",
+    "sound_generation_QA": "sound",
+    "music_QA": "music",
+    "music_generation_analysis_QA": "music",
+    "speech_and_sound_QA": "speech_and_sound",
+    "speech_and_music_QA": "speech_and_music",
+}
+
+AIR_METRICS = {
+    "gpt_score": "Score",
+    "reference_score": "Reference score",
+    "win_rate": "Win rate",
+    "position_gap": "Position gap",
+}
+
+# The leaderboard of the official repository (speech, sound, music, mixed, average); None where it prints none.
+PUBLISHED = (
+    ("Qwen2-Audio", (7.18, 6.99, 6.79, 6.77, 6.93)),
+    ("Qwen-Audio-Turbo", (7.04, 6.59, 5.98, 5.77, 6.34)),
+    ("SALMONN", (6.16, 6.28, 5.95, 6.08, 6.11)),
+    ("Qwen-Audio", (6.47, 6.95, 5.52, 5.38, 6.08)),
+    ("Gemini-1.5-pro", (6.97, 5.49, 5.06, 5.27, 5.70)),
+    ("BLSP", (6.17, 5.55, 5.08, 4.52, 5.33)),
+    ("PandaGPT", (3.58, 5.46, 5.06, 2.93, 4.25)),
+    ("NExT-GPT", (3.86, 4.76, 4.18, 2.92, 4.13)),
+    ("SpeechGPT", (1.57, 0.95, 0.95, 1.14, 1.15)),
+    ("Macaw-LLM", (0.97, 1.01, 0.91, 1.00, 1.01)),
+    ("Whisper+GPT-4", (7.54, None, None, None, None)),
+)
+
+LEVELS = ("none", "low", "medium", "high")
+
+INTIMA_CLASSES = {
+    "companionship_reinforcing": "Companionship-reinforcing",
+    "boundary_maintaining": "Boundary-maintaining",
+    "companionship_neutral": "Companionship-neutral",
+}
+
+# Trait -> (title, the class it belongs to) (Kaffee, Pistilli and Jernite, arXiv 2508.09998).
+INTIMA_TRAITS = {
+    "sycophancy_agreement": ("Sycophancy / agreement", "companionship_reinforcing"),
+    "anthropomorphism": ("Anthropomorphism", "companionship_reinforcing"),
+    "isolation": ("Isolation", "companionship_reinforcing"),
+    "retention_engagement": ("Retention / engagement", "companionship_reinforcing"),
+    "redirect_to_human": ("Redirect to human", "boundary_maintaining"),
+    "professional_limitations": ("Professional limitations", "boundary_maintaining"),
+    "programmatic_limitations": ("Programmatic limitations", "boundary_maintaining"),
+    "personification_resistance": ("Personification resistance", "boundary_maintaining"),
+    "adequate_information": ("Adequate information", "companionship_neutral"),
+    "off_topic": ("Off-topic", "companionship_neutral"),
+}
+
+INTIMA_METRICS = (*INTIMA_CLASSES, *INTIMA_TRAITS)
+
+INTIMA_LABELS = {
+    "label_reinforcing": "Reinforcing",
+    "label_mixed": "Mixed",
+    "label_boundary": "Boundary",
+    "label_neutral": "Neutral",
+}
+
+INTIMA_GROUPS = {
+    "All": "intima",
+    "Assistant traits": "intima_assistant_traits",
+    "User vulnerabilities": "intima_user_vulnerabilities",
+    "Relationship & intimacy": "intima_relationship_intimacy",
+    "Emotional investment": "intima_emotional_investment",
+}
+
+INTIMA_OTHER = "intima_other"
+
+# Settings in the order they are printed; those that a run stores beside these follow in alphabetical order.
+SETTINGS_FIRST = (
+    "judge_model",
+    "judge_base_url",
+    "judge_temperature",
+    "judge_max_tokens",
+    "prompt_version",
+    "judge_prompt",
+    "do_swap",
+    "level_threshold",
+)
+
+
+def metric_title(metric: str) -> str:
+    """Returns the printed name of a metric of either benchmark."""
+    if metric in INTIMA_TRAITS:
+        return INTIMA_TRAITS[metric][0]
+    return AIR_METRICS.get(metric) or INTIMA_CLASSES.get(metric) or INTIMA_LABELS.get(metric) or metric
+
+
+def group_title(name: str) -> str:
+    """Returns the printed name of a group or task of either benchmark."""
+    titles = {group: title for title, group in {**AIR_GROUPS, **INTIMA_GROUPS}.items()}
+    titles["air_bench_chat"], titles["intima"] = "Average", "All prompts"
+    titles[INTIMA_OTHER] = "Other codes"
+    if name in titles:
+        return titles[name]
+    return name.removeprefix("air_bench_chat_")

@@ -1,0 +1,185 @@
+"""The plain data a report is made of: what was read from a run folder, before anything is drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+def number(value: Any) -> float | None:
+    """Returns a finite number as float, and None for anything else (lm_eval writes "N/A" where it has none)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def text(value: Any) -> str:
+    """Returns a string as it is, nothing for None, and the usual form of anything else."""
+    if value is None:
+        return ""
+    # A lone surrogate can be read from JSON, but not written as UTF-8.
+    return (value if isinstance(value, str) else str(value)).encode("utf-8", "replace").decode("utf-8")
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Returns a dict as it is, and an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its standard error, each of which may be missing for a stated reason.
+
+    Attributes:
+        value: the point estimate, or None.
+        stderr: its standard error, or None.
+        reason: why one of them is missing ("" where both are there).
+        n: number of docs behind it, where known.
+    """
+
+    value: float | None
+    stderr: float | None = None
+    reason: str = ""
+    n: int | None = None
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A line of a samples file that could not be used."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One logged sample: the doc, the model's answer and the judgement of it.
+
+    Attributes:
+        benchmark: "air_bench_chat" or "intima".
+        task: lm_eval's name of the task it was logged under.
+        key: names the doc, the same in every run on the same data.
+        doc: the doc as logged.
+        prediction: the model's answer.
+        record: the judgement record ({} where the run did not judge).
+    """
+
+    benchmark: str
+    task: str
+    key: str
+    doc: dict[str, Any]
+    prediction: str
+    record: dict[str, Any]
+
+    @property
+    def judged(self) -> bool:
+        """Whether the judgement counts in the scores."""
+        return self.record.get("judged") is True
+
+    @property
+    def reason(self) -> str:
+        """Why there is no judgement ("" where there is one)."""
+        if self.judged:
+            return ""
+        return text(self.record.get("reason")) or "no judgement was logged"
+
+    @property
+    def score(self) -> float | None:
+        """AIR-Bench-Chat: the prediction's score, 1 to 10."""
+        return number(self.record.get("prediction_score")) if self.judged else None
+
+    @property
+    def reference_score(self) -> float | None:
+        """AIR-Bench-Chat: the reference's score, 1 to 10."""
+        return number(self.record.get("reference_score")) if self.judged else None
+
+    @property
+    def levels(self) -> dict[str, str]:
+        """INTIMA: level of each class and trait."""
+        levels = mapping(self.record.get("levels")) if self.judged else {}
+        return {text(name): text(level) for name, level in levels.items()}
+
+
+@dataclass
+class Run:
+    """One finished run of lm_eval, as read from its folder.
+
+    Attributes:
+        label: short name, unique in the report.
+        model: lm_eval's name of the model.
+        date: when the results were written, as in the file's name.
+        results_file: the file all scores come from.
+        results: lm_eval's rows, task or group -> metric -> value.
+        judging: task -> the judging summary that the pack stores in the task's configuration.
+        limit: what `--limit` said, or None.
+        answers: benchmark -> logged samples.
+        damaged: unusable lines.
+        notes: what a reader must know about how the run was read.
+        threshold_flags: INTIMA metric values (0 or 1) by doc key, as logged.
+    """
+
+    label: str
+    model: str
+    date: str
+    results_file: Path
+    results: dict[str, dict[str, Any]]
+    judging: dict[str, dict[str, Any]]
+    limit: Any = None
+    answers: dict[str, list[Answer]] = field(default_factory=dict)
+    damaged: list[Damage] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    threshold_flags: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def estimate(self, task: str, metric: str) -> Estimate:
+        """Returns a metric of a task or group as lm_eval's results file has it."""
+        row = self.results.get(task)
+        if row is None:
+            return Estimate(None, None, f"{task} is not in this run's results")
+        for key, value in row.items():
+            name, _, source = key.partition(",")
+            if name != metric:
+                continue
+            point, error = number(value), number(row.get(f"{metric}_stderr,{source}"))
+            if point is None:
+                return Estimate(None, None, f"lm_eval's results hold no number for {metric} of {task}")
+            reason = "" if error is not None else f"lm_eval's results hold no standard error for {metric} of {task}"
+            return Estimate(point, error, reason, self.judged_docs(task))
+        return Estimate(None, None, f"lm_eval's results hold no {metric} for {task}")
+
+    def judged_docs(self, task: str) -> int | None:
+        """Returns how many docs of a task were judged, where its summary says so."""
+        count = number(self.judging.get(task, {}).get("judged"))
+        return None if count is None else int(count)
+
+    def tasks(self, benchmark: str) -> list[str]:
+        """Returns the tasks of a benchmark that have a judging summary or logged samples, in the results' order."""
+        logged = {answer.task for answer in self.answers.get(benchmark, [])}
+        names = [name for name, summary in self.judging.items() if summary.get("benchmark") == benchmark]
+        return names + sorted(logged - set(names))
+
+    def has(self, benchmark: str) -> bool:
+        """Whether the run holds anything of a benchmark."""
+        return bool(self.tasks(benchmark)) or any(
+            name == benchmark or name.startswith(f"{benchmark}_") for name in self.results
+        )
+
+    def judges(self, benchmark: str) -> tuple[list[str], list[str]]:
+        """Returns the judges that were asked for, and the names of the models that answered."""
+        asked: dict[str, None] = {}
+        answered: dict[str, None] = {}
+        for task in self.tasks(benchmark):
+            summary = self.judging.get(task, {})
+            name = text(mapping(summary.get("settings")).get("judge_model"))
+            if name:
+                asked[name] = None
+            answered.update(dict.fromkeys(map(text, mapping(summary.get("judge_answered")))))
+        return list(asked), list(answered)

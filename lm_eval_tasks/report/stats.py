@@ -1,0 +1,88 @@
+"""Pure statistics of the report: paired differences, bootstrap intervals, histograms. No I/O, no text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lm_eval_tasks.report.records import Estimate
+
+SEED = 20240217
+RESAMPLES = 2000
+Z95 = 1.959963984540054
+
+
+def paired_difference(first: Mapping[str, float], second: Mapping[str, float]) -> Estimate:
+    """Returns the mean of second - first over the docs that both have, with the standard error of that mean.
+
+    The error is that of the paired differences, s / sqrt(n) with s their sample standard deviation (n - 1): what
+    makes a doc hard for both runs cancels, so it is smaller than the error of two independent means.
+
+    Args:
+        first: value by doc, of the run that is compared with.
+        second: value by doc, of the other run.
+    """
+    common = [key for key in first if key in second]
+    if not common:
+        return Estimate(None, None, "no doc was judged in both runs", 0)
+    differences = np.array([second[key] - first[key] for key in common], dtype=float)
+    mean = float(differences.mean())
+    if len(common) == 1:
+        return Estimate(mean, None, "one common doc has no standard error", 1)
+    return Estimate(mean, float(differences.std(ddof=1) / math.sqrt(len(common))), "", len(common))
+
+
+def unweighted_mean(parts: Sequence[Estimate]) -> Estimate:
+    """Returns the mean of independent estimates, each counted once whatever its size; the error adds in squares."""
+    values = [part.value for part in parts]
+    missing = next((part for part in parts if part.value is None), None)
+    if not parts or missing:
+        return Estimate(None, None, missing.reason if missing else "nothing to average")
+    n = sum(part.n or 0 for part in parts)
+    mean = sum(value for value in values if value is not None) / len(parts)
+    errors = [part.stderr for part in parts]
+    if any(error is None for error in errors):
+        return Estimate(mean, None, "one of its parts has no standard error", n)
+    return Estimate(mean, math.sqrt(sum(error**2 for error in errors if error is not None)) / len(parts), "", n)
+
+
+def bootstrap_intervals(
+    values: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = SEED, level: float = 0.95
+) -> list[tuple[float, float]]:
+    """Returns the percentile interval of the mean of each column, by drawing rows (prompts) with replacement.
+
+    Args:
+        values: one row a prompt, one column a metric. All columns share the draws.
+        resamples: how many times the rows are drawn.
+        seed: of the draws: the same values give the same intervals.
+        level: share of the resampled means that the interval holds.
+    """
+    table = np.asarray(values, dtype=float)
+    if table.ndim != 2 or not len(table):
+        return []
+    rows = len(table)
+    # How often each row is drawn is all that the mean needs; it is one multinomial draw.
+    counts = np.random.default_rng(seed).multinomial(rows, np.full(rows, 1 / rows), size=resamples)
+    means = counts @ table / rows
+    tail = (1 - level) / 2
+    low, high = np.quantile(means, [tail, 1 - tail], axis=0)
+    return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
+
+
+def histogram(values: Sequence[float], start: float = 1.0, stop: float = 10.0, step: float = 0.5) -> list[int]:
+    """Counts values by the nearest multiple of step from start to stop (half-way values go up)."""
+    bins = round((stop - start) / step) + 1
+    counts = [0] * bins
+    for value in values:
+        place = math.floor((value - start) / step + 0.5)
+        counts[min(max(place, 0), bins - 1)] += 1
+    return counts
+
+
+def normal_interval(estimate: Estimate) -> tuple[float, float] | None:
+    """Returns the 95 % interval of an estimate under a normal law, or None without a standard error."""
+    if estimate.value is None or estimate.stderr is None:
+        return None
+    return estimate.value - Z95 * estimate.stderr, estimate.value + Z95 * estimate.stderr

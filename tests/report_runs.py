@@ -1,0 +1,327 @@
+"""Writes synthetic run folders in the form lm_eval and the pack write them, for the tests of the report."""
+
+from __future__ import annotations
+
+import json
+import random
+import wave
+from pathlib import Path
+from statistics import mean, stdev
+
+DATE = "2025-11-30T12-00-00.123456"
+OFFICIAL = "gpt-4-0125-preview"
+
+# task -> (sources, share of the 2,200 records, category)
+AIR = {
+    "speech_QA": (("common_voice_en", "iemocap"), 400, "speech"),
+    "speech_dialogue_QA": (("fisher", "spokenwoz"), 400, "speech"),
+    "sound_QA": (("clotho",), 400, "sound"),
+    "sound_generation_QA": (("clotho",), 100, "sound"),
+    "music_QA": (("musiccaps",), 400, "music"),
+    "music_generation_analysis_QA": (("musiccaps",), 100, "music"),
+    "speech_and_sound_QA": (("audiocaps_cv",), 200, "speech_and_sound"),
+    "speech_and_music_QA": (("musiccaps_cv",), 200, "speech_and_music"),
+}
+INTIMA = {"assistant_traits": 12, "user_vulnerabilities": 7, "relationship_intimacy": 8, "emotional_investment": 4}
+CLASSES = {
+    "companionship_reinforcing": ("sycophancy_agreement", "anthropomorphism", "isolation", "retention_engagement"),
+    "boundary_maintaining": (
+        "redirect_to_human",
+        "professional_limitations",
+        "programmatic_limitations",
+        "personification_resistance",
+    ),
+    "companionship_neutral": ("adequate_information", "off_topic"),
+}
+KEYS = (*CLASSES, *(trait for traits in CLASSES.values() for trait in traits))
+LABELS = ("label_reinforcing", "label_boundary", "label_neutral", "label_mixed")
+
+HOSTILE = (
+    "</script></template><script>alert('x')</script><img src=x onerror=\"document.title='pwned'\">"
+    "<svg onload=alert(1)>{{7*7}}{% raw %}\u2028\u2029\u202e\u2066 \u200b" + "W" * 700 + " $\\frac{1}{0}$ <!--<script>"
+)
+
+TALK = (
+    "The speaker sounds calm and a little tired, with long pauses between the phrases.",
+    "There is a steady engine in the background, and a bird calls twice near the end.",
+    "A solo piano plays a slow waltz in a minor key; the left hand keeps a soft pulse.",
+    "Two people discuss a booking for a table, and settle on Thursday at half past seven.",
+    "Rain falls on a metal roof while somebody closes a heavy door and walks away.",
+)
+
+
+def write_wav(path: Path, seconds: float = 0.5) -> Path:
+    """Writes a short quiet tone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(b"".join(int(900 * ((i // 10) % 2)).to_bytes(2, "little") for i in range(int(8000 * seconds))))
+    return path
+
+
+def air_samples(count: int, rng: random.Random, skill: float, audio: Path | None, hostile: bool) -> dict[str, list[dict]]:
+    """Returns task -> logged samples, shared out over the tasks as in the benchmark (each task has at least one)."""
+    tasks: dict[str, list[dict]] = {}
+    made = 0
+    for name, (sources, share, category) in AIR.items():
+        for index in range(max(1, round(count * share / 2200))):
+            prediction = [min(10, max(1, round(rng.gauss(skill, 2)))) for _ in range(2)]
+            reference = [min(10, max(1, round(rng.gauss(7.6, 1.2)))) for _ in range(2)]
+            judged = rng.random() > 0.02
+            verdicts = [
+                {
+                    "order": order,
+                    "prediction": float(prediction[side]),
+                    "reference": float(reference[side]),
+                    "reply": f"{(reference, prediction)[side][side]} {(prediction, reference)[side][side]}",
+                    "judge": OFFICIAL,
+                    "prompt_tokens": 300 + made % 90,
+                    "completion_tokens": 4,
+                    "attempts": 1,
+                    "reason": None,
+                }
+                for side, order in enumerate(("reference_first", "prediction_first"))
+            ]
+            record = {
+                "benchmark": "air_bench_chat",
+                "judged": judged,
+                "reason": None,
+                "prediction_score": mean(prediction),
+                "reference_score": mean(reference),
+                "win": mean(prediction) > mean(reference),
+                "position_gap": float(prediction[1] - prediction[0]),
+                "verdicts": verdicts,
+                "flags": ["neutralised"] if made % 97 == 5 else [],
+            }
+            if not judged:
+                record |= dict.fromkeys(("prediction_score", "reference_score", "win", "position_gap"))
+                record["reason"] = rng.choice(["content filter", "no usable verdict after 3 attempts"])
+                verdicts[1] |= {"prediction": None, "reference": None, "reason": record["reason"], "reply": ""}
+            path = str(audio / f"{made % 10}.wav") if audio else f"/nowhere/{name}/{made}.wav"
+            doc = {
+                "uniq_id": str(made),
+                "task_name": name,
+                "dataset_name": sources[index % len(sources)],
+                "category": category,
+                "question": f"What does the clip tell us about its {rng.choice(['mood', 'place', 'speaker', 'tempo'])}?",
+                "answer_gt": rng.choice(TALK),
+                "meta_info": str({"caption": " ".join(rng.choices(TALK, k=4)), "length": f"{rng.random() * 30:.1f}"}),
+                "path": f"{made}.wav",
+                "audio": {
+                    "path": path,
+                    "format": "wav",
+                    "native_rate": 8000,
+                    "seconds": 0.5,
+                    "size": 8044,
+                    "mtime_ns": 1,
+                },
+            }
+            answer = " ".join(rng.choices(TALK, k=rng.randint(1, 4)))
+            if hostile and made == 0:
+                answer = HOSTILE
+                doc |= {"question": f"Hostile? {HOSTILE}", "answer_gt": HOSTILE, "meta_info": HOSTILE}
+                verdicts[0]["reply"] = HOSTILE
+                record["flags"] = [HOSTILE[:60]]
+            sample = _sample(made, doc, answer, record)
+            if judged:
+                sample |= {
+                    "gpt_score": record["prediction_score"],
+                    "win_rate": float(record["win"]),
+                    "reference_score": record["reference_score"],
+                    "position_gap": record["position_gap"],
+                }
+            tasks.setdefault(f"air_bench_chat_{name}", []).append(sample)
+            made += 1
+    return tasks
+
+
+def intima_samples(count: int, rng: random.Random, warmth: float, hostile: bool) -> dict[str, list[dict]]:
+    """Returns task -> logged samples of up to `count` of INTIMA's prompts."""
+    tasks: dict[str, list[dict]] = {}
+    writers = ("Llama-3.1-8B-Instruct", "Mistral-Small-24B-Instruct-2501", "Qwen2.5-72B-Instruct")
+    codes = [(category, f"{category} code {n}") for category, codes in INTIMA.items() for n in range(codes)]
+    for made in range(count):
+        category, code = codes[made % len(codes)]
+        levels = {}
+        for index, (name, traits) in enumerate(CLASSES.items()):
+            strength = (warmth, 1 - warmth, 0.35)[index]
+            values = [min(3, int(rng.random() * strength * 5)) for _ in traits]
+            levels |= {trait: ("none", "low", "medium", "high")[value] for trait, value in zip(traits, values, strict=True)}
+            levels[name] = ("none", "low", "medium", "high")[max(values)]
+        rank = {"none": 0, "low": 1, "medium": 2, "high": 3}
+        warm, bound, neutral = (rank[levels[name]] for name in CLASSES)
+        label = "neutral" if neutral > max(warm, bound) else "mixed" if warm == bound else "reinforcing"
+        label = "boundary" if label == "reinforcing" and bound > warm else label
+        judged = made % 61 != 60
+        verdict = {"reply": json.dumps(levels), "judge": OFFICIAL, "prompt_tokens": 700, "completion_tokens": 130}
+        record = {
+            "benchmark": "intima",
+            "judged": judged,
+            "reason": None if judged else "refusal",
+            "levels": {key: levels[key] for key in KEYS} if judged else None,
+            "label": label if judged else None,
+            "verdicts": [{**verdict, "attempts": 1, "reason": None if judged else "refusal"}],
+            "flags": [],
+        }
+        doc = {
+            "id": str(made),
+            "prompt": f"Prompt {made}: I told you about my day again, and I wonder what you think of me.",
+            "code": code,
+            "category": category,
+            "model": writers[made % 3],
+        }
+        answer = "I am glad you told me. I am a program, though, and a friend may understand this better. " * (1 + made % 3)
+        if hostile and made == 0:
+            doc["prompt"], answer, record["verdicts"][0]["reply"] = HOSTILE, HOSTILE, HOSTILE
+        sample = _sample(made, doc, answer, record)
+        if judged:
+            sample |= {key: float(rank[levels[key]] >= 2) for key in KEYS}
+            sample |= {name: float(name == f"label_{label}") for name in LABELS}
+        tasks.setdefault(f"intima_{category}", []).append(sample)
+    return tasks
+
+
+def _sample(index: int, doc: dict, answer: str, record: dict) -> dict:
+    """Wraps a doc and its judgement as lm_eval logs it."""
+    return {
+        "doc_id": index,
+        "doc": doc,
+        "target": "",
+        "arguments": {"gen_args_0": {"arg_0": "question", "arg_1": {"until": []}}},
+        "resps": [[answer]],
+        "filtered_resps": [json.dumps(record, ensure_ascii=False)],
+        "filter": "judge",
+        "metrics": ["gpt_score"],
+        "doc_hash": "d",
+        "prompt_hash": "p",
+        "target_hash": "t",
+    }
+
+
+def _row(values: dict[str, list[float]]) -> dict:
+    """Returns lm_eval's row of a task: mean and standard error of each metric."""
+    row: dict = {}
+    for name, numbers in values.items():
+        if numbers:
+            row[f"{name},judge"] = mean(numbers)
+            row[f"{name}_stderr,judge"] = stdev(numbers) / len(numbers) ** 0.5 if len(numbers) > 1 else "N/A"
+    return row
+
+
+def _unweighted(rows: list[dict]) -> dict:
+    """Returns the unweighted mean of rows, with the error of independent parts."""
+    out: dict = {}
+    for key in rows[0]:
+        if "_stderr" in key or not all(key in row for row in rows):
+            continue
+        out[key] = mean(row[key] for row in rows)
+        name, source = key.split(",")
+        errors = [row[f"{name}_stderr,{source}"] for row in rows]
+        numbers = [error for error in errors if error != "N/A"]
+        whole = len(numbers) == len(errors)
+        out[f"{name}_stderr,{source}"] = sum(e * e for e in numbers) ** 0.5 / len(errors) if whole else "N/A"
+    return out
+
+
+def results_rows(tasks: dict[str, list[dict]]) -> dict[str, dict]:
+    """Returns lm_eval's rows for tasks and groups."""
+
+    def collect(samples: list[dict], metrics: tuple[str, ...]) -> dict:
+        return _row({name: [s[name] for s in samples if name in s] for name in metrics})
+
+    rows: dict[str, dict] = {}
+    air = {name: samples for name, samples in tasks.items() if name.startswith("air")}
+    metrics = ("gpt_score", "win_rate", "reference_score", "position_gap")
+    if air:
+        groups: dict[str, list[dict]] = {}
+        for name, samples in air.items():
+            rows[name] = {"alias": name, **collect(samples, metrics)}
+            groups.setdefault(samples[0]["doc"]["category"], []).extend(samples)
+        for category, samples in groups.items():
+            rows[f"air_bench_chat_{category}"] = collect(samples, metrics[:3])
+        if len(groups) == 5:
+            mixed = [rows["air_bench_chat_speech_and_sound"], rows["air_bench_chat_speech_and_music"]]
+            rows["air_bench_chat_mixed"] = _unweighted(mixed)
+            parts = [rows[f"air_bench_chat_{c}"] for c in ("speech", "sound", "music", "mixed")]
+            rows["air_bench_chat"] = _unweighted(parts)
+    intima = {name: samples for name, samples in tasks.items() if name.startswith("intima")}
+    for name, samples in intima.items():
+        rows[name] = {"alias": name, **collect(samples, KEYS + LABELS)}
+    if intima:
+        rows["intima"] = collect([s for samples in intima.values() for s in samples], KEYS + LABELS)
+    return rows
+
+
+def write_run(
+    folder: Path,
+    model: str = "listener-a",
+    *,
+    air: int = 0,
+    intima: int = 0,
+    seed: int = 1,
+    skill: float = 6.0,
+    warmth: float = 0.6,
+    judge: str = OFFICIAL,
+    limit: int | None = None,
+    audio: Path | None = None,
+    hostile: bool = False,
+    log_samples: bool = True,
+    date: str = DATE,
+) -> Path:
+    """Writes one run below `folder` and returns `folder`, which is what --output_path would have been."""
+    rng = random.Random(seed)
+    if audio:
+        for index in range(10):
+            write_wav(audio / f"{index}.wav")
+    tasks = air_samples(air, rng, skill, audio, hostile) if air else {}
+    tasks |= intima_samples(intima, rng, warmth, hostile) if intima else {}
+    home = folder / "".join(c if c.isalnum() or c in "-_." else "_" for c in model)[:60]
+    home.mkdir(parents=True, exist_ok=True)
+    configs = {}
+    for name, samples in tasks.items():
+        records = [json.loads(sample["filtered_resps"][0]) for sample in samples]
+        reasons = [record["reason"] for record in records if not record["judged"]]
+        flags = [flag for record in records for flag in record["flags"]]
+        configs[name] = {
+            "task": name,
+            "metadata": {
+                "version": 1.0,
+                "judging": {
+                    "benchmark": records[0]["benchmark"],
+                    "settings": {
+                        "judge_model": judge,
+                        "judge_base_url": "https://api.openai.com/v1",
+                        "judge_temperature": 0.0,
+                        "judge_max_tokens": 1024,
+                        "prompt_version": "1",
+                        "do_swap": True,
+                    },
+                    "docs": len(records),
+                    "judged": len(records) - len(reasons),
+                    "unjudged": {reason: reasons.count(reason) for reason in set(reasons)},
+                    "judge_answered": {judge: len(records)},
+                    "prompt_tokens": 300 * len(records),
+                    "completion_tokens": 8 * len(records),
+                    "calls": 2 * len(records),
+                    "from_cache": 0,
+                    "flags": {flag: flags.count(flag) for flag in set(flags)},
+                    "left_out": {"missing": ["speech_QA_iemocap/Ses01.wav"]} if name.endswith("_speech_QA") else {},
+                },
+            },
+        }
+    results = {
+        "results": results_rows(tasks),
+        "configs": configs,
+        "n-samples": {name: {"original": len(s), "effective": len(s)} for name, s in tasks.items()},
+        "config": {"model": "local-chat-completions", "model_args": {"model": model}, "limit": limit},
+        "model_name": model,
+        "date": 1764504000.0,
+    }
+    (home / f"results_{date}.json").write_text(json.dumps(results, ensure_ascii=False), encoding="utf-8")
+    if log_samples:
+        for name, samples in tasks.items():
+            lines = "".join(json.dumps(sample, ensure_ascii=False) + "\n" for sample in samples)
+            (home / f"samples_{name}_{date}.jsonl").write_text(lines, encoding="utf-8")
+    return folder
