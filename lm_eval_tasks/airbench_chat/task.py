@@ -1,0 +1,95 @@
+"""AIR-Bench-Chat as a task of lm-eval: its docs, its audio and its questions to the judge."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.models.api_models import JsonChatStr, TemplateAPI
+from lm_eval.utils import warning_once
+
+from lm_eval_tasks.airbench_chat import scoring
+from lm_eval_tasks.airbench_chat.data import load_docs
+from lm_eval_tasks.airbench_chat.prompt import JudgePrompt, neutral
+from lm_eval_tasks.chat import with_audio
+from lm_eval_tasks.judge import Question, Unjudged, Verdict
+from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
+from lm_eval_tasks.task import JudgedTask, as_records
+
+log = logging.getLogger(f"lm_eval.{__name__}")
+
+
+class AirBenchChatTask(JudgedTask):
+    """One of the eight tasks; the YAML's ``dataset_name`` is its name in the metadata."""
+
+    BENCHMARK = "air_bench_chat"
+
+    def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+        """The records of this task whose clips can be sent."""
+        self.prompt_to_judge = JudgePrompt.load(self.settings.judge_prompt)
+        return load_docs(self.settings, self.config.dataset_name)
+
+    def construct_requests(self, doc: dict[str, Any], ctx: Any, **options: Any) -> Instance:
+        """An API model gets the clip inside its chat, read when it is sent; another model gets lm-eval's ``audio``.
+
+        Raises:
+            ValueError: the chat template is not applied, or leaves no place for a clip.
+        """
+        if not options.get("apply_chat_template"):
+            raise ValueError(
+                f"{self.task_name} puts audio into a chat: add --apply_chat_template "
+                "(in Python: apply_chat_template=True)."
+            )
+        model = getattr(options.get("chat_template"), "__self__", None)
+        if isinstance(model, TemplateAPI) and not isinstance(ctx, JsonChatStr):
+            raise ValueError(
+                f"{self.task_name}: {type(model).__name__} turns the chat into text here, so that no audio fits into "
+                "it. Use --model local-chat-completions (or another chat-completions model) without a tokenizer."
+            )
+        if not isinstance(ctx, JsonChatStr):
+            return super().construct_requests(doc, ctx, **options)
+        clips = self.doc_to_audio(doc)
+        chat = with_audio(ctx, clips, self.settings.audio_part, self.settings.audio_sample_rate)
+        request = super().construct_requests(doc, chat, **options)
+        request.arguments = request.arguments[:2]  # the stock API models take a third argument for images
+        return request
+
+    def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
+        """The same question in each order; the sides have roles, and only the prompt has positions."""
+        texts = {"reference": doc["answer_gt"], "prediction": answer}
+        asked = {}
+        for order in scoring.orders(self.settings.do_swap):
+            first, second = scoring.sides(order)
+            asked[order] = self.prompt_to_judge.ask(
+                doc["meta_info"], doc["question"], texts[first], texts[second], repeat=repeat
+            )
+        return asked
+
+    def trial_question(self) -> Question:
+        """Two short answers about a dog."""
+        return self.prompt_to_judge.ask("A dog barks twice.", "Which animal is heard?", "A dog.", "A cat.")
+
+    def warn_of_settings(self) -> None:
+        """Say that another judge than the official one gives other numbers."""
+        if self.settings.judge_model != OFFICIAL_AIR_BENCH_JUDGE:
+            text = "The judge is %r, not %r of the published leaderboard: the scores are not comparable with it."
+            warning_once(log, text, self.settings.judge_model, OFFICIAL_AIR_BENCH_JUDGE)
+
+    def judgement(self, outcomes: dict[str, Verdict | Unjudged]) -> dict[str, Any]:
+        """Both verdicts, named by role, and what follows from them."""
+        return scoring.judgement(outcomes)
+
+    def flags(self, doc: dict[str, Any], answer: str) -> list[str]:
+        """Empty answers, and answers that look like a part of the judge's prompt."""
+        return super().flags(doc, answer) + (["neutralised"] if neutral(answer)[1] else [])
+
+    def shaping_settings(self) -> dict[str, Any]:
+        """The order, the wording, and how the audio was sent."""
+        keys = ("do_swap", "audio_part", "audio_sample_rate", "local_path", "source", "revision")
+        return {"prompt_version": self.prompt_to_judge.version} | {key: getattr(self.settings, key) for key in keys}
+
+
+def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
+    """The metrics of one doc from its judgement; empty where it is unjudged."""
+    return scoring.metrics([record for result in results for record in as_records(result)])

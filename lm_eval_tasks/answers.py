@@ -1,0 +1,64 @@
+"""Answers in waiting: written to disk before they are judged, and removed when they have been.
+
+lm-eval writes samples at the very end and keeps answers only with ``--use_cache``; a crash while judging would lose
+what the model was paid for. The files have the form of lm-eval's own sample files, so that ``rejudge`` reads both.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lm_eval.utils import info_once
+
+from lm_eval_tasks.judge.cache import cache_folder
+
+if TYPE_CHECKING:
+    from lm_eval_tasks.task import JudgedTask
+
+log = logging.getLogger(f"lm_eval.{__name__}")
+
+_RUN = f"{time.strftime('%Y-%m-%dT%H-%M-%S')}_{os.getpid()}"
+
+
+def save(tasks: Iterable[JudgedTask]) -> None:
+    """Write the answers of each task that are not on disk yet; a full disk is a warning."""
+    for task in tasks:
+        if path_of(task):
+            continue
+        path = cache_folder() / "answers" / _RUN / f"samples_{task.task_name}_{id(task)}.jsonl"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w", encoding="utf-8") as file:
+                for instance in task.instances:
+                    sample = {"doc_id": instance.doc_id, "doc": instance.doc, "resps": [instance.resps]}
+                    file.write(json.dumps(sample, ensure_ascii=False, default=str) + "\n")
+        except OSError as error:
+            log.warning(
+                "The answers of %s could not be kept aside (%s); an interruption now would lose them.",
+                task.task_name,
+                error,
+            )
+            continue
+        task.answers_file = path
+        info_once(log, "Answers are kept in %s until they are judged.", path.parent)
+
+
+def path_of(task: JudgedTask) -> Path | None:
+    """The file that holds a task's answers, if there is one."""
+    return getattr(task, "answers_file", None)
+
+
+def forget(task: JudgedTask) -> None:
+    """Remove the file of a task whose answers are all judged."""
+    path = path_of(task)
+    if path:
+        path.unlink(missing_ok=True)
+        task.answers_file = None
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()

@@ -1,0 +1,204 @@
+"""Audio as a reference: told from the file's content, checked once, read only when it is sent."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+ARRAY_RATE = 16_000
+"""Hz of ``AudioRef["array"]`` unless told otherwise; what the common audio encoders (Whisper, Qwen2-Audio) expect."""
+
+_MIME = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "ogg": "audio/ogg"}
+_LFS = b"version https://git-lfs.github.com/spec/"
+_UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # what a program writes that streams a WAV and can't come back to fill the size in
+
+
+class BadAudio(ValueError):
+    """A file that cannot be sent as audio; the text is the cause, in a few words."""
+
+
+class AudioRef(dict):
+    """One clip as plain JSON data; its samples are read only when ``ref["array"]`` is asked for.
+
+    Keys: ``path`` (absolute), ``format`` (``wav``, ``mp3``, ``flac`` or ``ogg``, told from the content),
+    ``sampling_rate`` (Hz of ``array``), ``native_rate`` (Hz of the file), ``seconds``, ``size`` (bytes) and
+    ``mtime_ns``. Size and time are there so that a file replaced in place is another request to every cache.
+    ``array`` is float32, mono, shape ``(samples,)``. Reading ``repr``, hashing or dumping it touches no file.
+    """
+
+    def __missing__(self, key: str) -> Any:
+        if key == "array":
+            return read_samples(self["path"], self.get("sampling_rate") or ARRAY_RATE)
+        raise KeyError(key)
+
+
+def sniff_format(head: bytes) -> str | None:
+    """The audio format that the first bytes of a file tell, or None. 12 bytes are enough."""
+    if head[:4] in (b"RIFF", b"RIFX", b"RF64") and head[8:12] == b"WAVE":
+        return "wav"
+    if head[:4] == b"fLaC":
+        return "flac"
+    if head[:4] == b"OggS":
+        return "ogg"
+    if head[:3] == b"ID3" or (len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0 and head[1] & 0x06):
+        return "mp3"
+    return None
+
+
+def inspect_audio(path: str | Path) -> dict[str, Any]:
+    """Look at a file as closely as is needed to know that it can be decoded, without holding its samples.
+
+    Returns:
+        The fields of ``AudioRef`` except ``sampling_rate``.
+
+    Raises:
+        BadAudio: missing, empty, a Git LFS pointer, header only, truncated or undecodable.
+    """
+    import soundfile
+
+    path = Path(path)
+    try:
+        stat = path.stat()
+        with path.open("rb") as file:
+            head = file.read(64)
+            cut = _wav_is_cut(file, stat.st_size) if sniff_format(head) == "wav" else False
+    except FileNotFoundError:
+        raise BadAudio("missing") from None
+    except OSError as error:
+        raise BadAudio(f"unreadable ({error.strerror})") from None
+    if stat.st_size == 0:
+        raise BadAudio("empty file")
+    if head.startswith(_LFS):
+        raise BadAudio("Git LFS pointer instead of the audio (run `git lfs pull` in the data folder)")
+    try:
+        with soundfile.SoundFile(path) as sound:
+            frames, rate, kind = sound.frames, sound.samplerate, sound.format
+            if frames <= 0 or len(sound.read(1024)) == 0:
+                raise BadAudio("no audio (header only)")
+            if frames > 2048:  # the end as well: a damaged tail is found before anything is paid for
+                sound.seek(frames - 1024)
+                sound.read(1024)
+    except soundfile.SoundFileError as error:
+        raise BadAudio(f"undecodable ({str(error).rsplit(': ', 1)[-1]})") from None
+    if cut:
+        raise BadAudio("truncated (shorter than its header says)")
+    return {
+        "path": str(path.absolute()),
+        "format": sniff_format(head) or kind.lower(),
+        "native_rate": rate,
+        "seconds": round(frames / rate, 3),
+        "size": stat.st_size,
+        "mtime_ns": stat.st_mtime_ns,
+    }
+
+
+def _wav_is_cut(file: Any, size: int) -> bool:
+    """Whether the ``data`` chunk of an open RIFF file claims more bytes than the file has."""
+    file.seek(0)
+    order = ">" if file.read(4) == b"RIFX" else "<"
+    position = 12
+    while position + 8 <= size:
+        file.seek(position)
+        name, length = struct.unpack(f"{order}4sI", file.read(8))
+        if name == b"data":
+            return length not in _UNKNOWN_SIZES and position + 8 + length > size
+        position += 8 + length + (length & 1)
+    return False
+
+
+def read_samples(path: str | Path, rate: int) -> Any:
+    """Decode a file to mono float32 at ``rate`` Hz, shape ``(samples,)``; a peak above 1 is scaled down to 1.
+
+    Raises:
+        BadAudio: the file can no longer be decoded.
+    """
+    import numpy
+    import soundfile
+    import soxr
+
+    try:
+        samples, native = soundfile.read(path, dtype="float32", always_2d=True)
+    except (soundfile.SoundFileError, OSError) as error:
+        raise BadAudio(f"{path}: {error}") from None
+    mono = samples.mean(axis=1)
+    if native != rate:
+        mono = soxr.resample(mono, native, rate)
+    peak = float(numpy.abs(mono).max(initial=0.0))
+    return (mono / peak if peak > 1.0 else mono).astype(numpy.float32)
+
+
+def audio_part(ref: dict[str, Any]) -> dict[str, Any]:
+    """The part of a chat message that carries one clip; reads and encodes the file now.
+
+    Args:
+        ref: the fields of ``AudioRef`` and ``part`` (how to send it, see the option ``audio_part``) and ``resample``
+            (Hz or None; None sends the file's own bytes untouched).
+
+    Raises:
+        BadAudio: the file has gone or changed into something that cannot be decoded since it was checked.
+    """
+    path, form = Path(ref["path"]), ref["format"]
+    if ref["part"] == "file_url":
+        return {"type": "audio_url", "audio_url": {"url": path.as_uri()}}
+    if ref.get("resample"):
+        data, form = _as_wav(path, ref["resample"]), "wav"
+    else:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise BadAudio(f"{path}: {error.strerror}; it was there when the run began") from None
+    encoded = base64.b64encode(data).decode("ascii")
+    uri = f"data:{_MIME.get(form, 'application/octet-stream')};base64,{encoded}"
+    if ref["part"] == "audio_url":
+        return {"type": "audio_url", "audio_url": {"url": uri}}
+    return {
+        "type": "input_audio",
+        "input_audio": {"data": uri if ref["part"] == "input_audio_data_uri" else encoded, "format": form},
+    }
+
+
+def _as_wav(path: Path, rate: int) -> bytes:
+    import soundfile
+
+    buffer = io.BytesIO()
+    soundfile.write(buffer, read_samples(path, rate), rate, format="WAV", subtype="PCM_16")
+    return buffer.getvalue()
+
+
+def find_audio(root: Path, folder: str, name: str) -> Path:
+    """Where a clip lies: exactly there, or under the same name in another case or Unicode form.
+
+    Args:
+        root: the data folder, which no name may leave.
+        folder: folder below ``root``.
+        name: path below that folder, as the metadata gives it.
+
+    Raises:
+        ValueError: the path leaves the data folder.
+        BadAudio: no such file, or two that differ from the name in nothing but case.
+    """
+    exact = Path(os.path.normpath(root / folder / name))
+    if "\0" in name or not exact.is_relative_to(root) or exact == root or Path(name).is_absolute():
+        raise ValueError(f"path {name!r} in folder {folder!r} leaves the data folder {root}")
+    if exact.exists():
+        return exact
+    alike = [path for path in _listing(exact.parent) if _folded(path.name) == _folded(exact.name)]
+    if len(alike) > 1:
+        raise BadAudio(f"ambiguous: {', '.join(sorted(path.name for path in alike))}")
+    if not alike:
+        raise BadAudio("missing")
+    return alike[0]
+
+
+def _listing(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _folded(name: str) -> str:
+    import unicodedata
+
+    return unicodedata.normalize("NFC", name).casefold()

@@ -1,0 +1,64 @@
+"""A chat with audio that stays small until the moment it is sent.
+
+lm-eval's API models turn a chat into a ``JsonChatStr`` and read its ``prompt`` when they build the request. Here the
+tuple's own item holds the clip by reference, which is what caches, logs and hashes see; ``prompt`` is computed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lm_eval.models.api_models import JsonChatStr
+
+from lm_eval_tasks.audio import AudioRef, audio_part
+
+REFERENCE = "audio_file"
+"""The type of the message part that stands for a clip in the small form."""
+
+
+class AudioChat(JsonChatStr):
+    """Messages as JSON with clips by reference; ``prompt`` reads and encodes them."""
+
+    __slots__ = ()
+
+    @property
+    def small(self) -> str:
+        """The messages as JSON, with each clip's path, format, size and time in place of its bytes."""
+        return tuple.__getitem__(self, 0)
+
+    @property
+    def prompt(self) -> str:
+        """The messages as JSON as a server takes them. Reads the audio file now; raises ``BadAudio`` if it can't."""
+        messages = json.loads(self.small)
+        for message in messages:
+            if isinstance(message["content"], list):
+                message["content"] = [_expanded(part) for part in message["content"]]
+        return json.dumps(messages, ensure_ascii=False)
+
+    def encode(self, encoding: str = "utf-8") -> bytes:
+        """The small form in bytes; lm-eval hashes it into the sample's ``prompt_hash``."""
+        return self.small.encode(encoding)
+
+
+def with_audio(chat: JsonChatStr, clips: list[AudioRef], part: str, resample: int | None) -> AudioChat:
+    """Put clips before the text of the last user message.
+
+    Args:
+        chat: what the model's chat template returned.
+        clips: the clips of one doc.
+        part: how they are sent (option ``audio_part``).
+        resample: Hz, or None for the file's own bytes (option ``audio_sample_rate``).
+    """
+    messages = json.loads(chat.prompt)
+    last = next(message for message in reversed(messages) if message["role"] == "user")
+    text = last["content"]
+    parts = text if isinstance(text, list) else [{"type": "text", "text": text}]
+    last["content"] = [
+        {"type": REFERENCE, REFERENCE: dict(clip, part=part, resample=resample)} for clip in clips
+    ] + parts
+    return AudioChat(json.dumps(messages, ensure_ascii=False))
+
+
+def _expanded(part: dict[str, Any]) -> dict[str, Any]:
+    return audio_part(part[REFERENCE]) if part.get("type") == REFERENCE else part

@@ -1,0 +1,140 @@
+"""A group whose score is a mean that lm-eval's own groups don't know: over docs, or over the scores of its members."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+from lm_eval.api.group import Group
+from lm_eval.api.metrics import aggregate_subtask_metrics, pooled_sample_stderr, unweighted_mean_stderr
+from lm_eval.api.task import Task
+from lm_eval.config.group import GroupConfig
+from lm_eval.tasks import TaskManager
+
+from lm_eval_tasks import INCLUDE_PATH
+from lm_eval_tasks.airbench_chat.data import NoDocs
+from lm_eval_tasks.airbench_chat.scoring import CATEGORY
+from lm_eval_tasks.settings import AirBenchSettings, read_settings
+
+log = logging.getLogger(f"lm_eval.{__name__}")
+
+FILTER = "judge"
+_OWN = ("task", "class", "members", "mean_over", "group_alias", "aggregate_metric_list", "metadata", "tag", "group")
+
+
+class ScoreGroup(Group):
+    """A group of AIR-Bench-Chat, built by lm-eval from a YAML with ``class:``.
+
+    Of the YAML, ``members`` names tasks or groups of this pack and ``mean_over`` says what is averaged: ``docs`` (every
+    judged doc of the members' tasks counts the same) or ``members`` (every member counts the same, and all of them must
+    have a score). Keys that are not the group's own are handed to the tasks, as lm-eval does.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        parsed = GroupConfig(
+            group=config["task"],
+            group_alias=config.get("group_alias"),
+            task=list(config["members"]),
+            aggregate_metric_list=config["aggregate_metric_list"],
+            metadata=config.get("metadata"),
+        )
+        super().__init__(
+            name=parsed.group,
+            alias=parsed.group_alias,
+            aggregate_metric_list=parsed.aggregate_metric_list,
+            metadata=parsed.metadata,
+            _config=parsed,
+        )
+        self.mean_over = config["mean_over"]
+        self.wanted = len(config["members"])
+        self.absent: dict[str, str] = {}
+        settings = read_settings("air_bench_chat", config.get("metadata"))
+        for name in settings.tasks or ():
+            if name not in CATEGORY:
+                raise ValueError(f"tasks: unknown task {name!r}. Valid names: {', '.join(CATEGORY)}.")
+        self._build(config, settings)
+
+    def _build(self, config: dict[str, Any], settings: AirBenchSettings) -> None:
+        manager = TaskManager(include_path=INCLUDE_PATH, include_defaults=False, metadata=config.get("metadata"))
+        overrides = {key: value for key, value in config.items() if key not in _OWN}
+        for name in config["members"]:
+            asked_for = manager.task_index[name].cfg.get("dataset_name")
+            if settings.tasks and asked_for and asked_for not in settings.tasks:
+                self.absent[name] = "not in tasks"
+                continue
+            member = {"group": self.name, "task": [{"task": name, **overrides}]}
+            try:
+                self.add(manager.load([member])["groups"][self.name].get(name))
+            except NoDocs as error:
+                self.absent[name] = str(error)
+        if not len(self):
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in self.absent.items())
+            raise NoDocs(f"{self.name} has no task to run ({reasons}).")
+        for name, reason in self.absent.items():
+            if reason != "not in tasks":
+                log.error("%s runs without %s: %s", self.name, name, reason)
+
+    def aggregate(self, task_metrics: dict[str, Any]) -> dict[str, Any]:
+        """This group's row from the rows of its tasks: each metric with its standard error."""
+        tasks = [task.task_name for task in self.get_all_tasks()]
+        row: dict[str, Any] = {"alias": self.alias or self.name, "name": self.name}
+        row["sample_len"] = sum(task_metrics.get(name, {}).get("sample_len", 0) for name in tasks)
+        for metric in self.aggregate_metric_list or ():
+            value, error = self.score(metric.metric, task_metrics)
+            if value is not None:
+                row[f"{metric.metric},{FILTER}"] = value
+                row[f"{metric.metric}_stderr,{FILTER}"] = "N/A" if error is None else error
+        if self.mean_over == "members" and self.score("gpt_score", task_metrics)[0] is None:
+            log.warning(
+                "%s has no score: it needs all of %s, and %s.", self.name, self._needs(), self._lacks(task_metrics)
+            )
+        return row
+
+    def score(self, metric: str, task_metrics: dict[str, Any]) -> tuple[float | None, float | None]:
+        """One metric of this group and its standard error, each None where it does not exist.
+
+        Over docs: the mean weighted by judged docs, with the pooled standard error. Over members: the plain mean, with
+        the root of the summed squared errors over the number of members.
+        """
+        if self.mean_over == "docs":
+            return _over_docs([task_metrics.get(task.task_name, {}) for task in self.get_all_tasks()], metric)
+        members = [_score_of(member, metric, task_metrics) for member in self]
+        if len(members) < self.wanted or any(value is None for value, _ in members):
+            return None, None
+        errors = [error for _, error in members if error is not None]
+        value = aggregate_subtask_metrics([value for value, _ in members], [1] * len(members), weight_by_size=False)
+        return value, float(unweighted_mean_stderr(errors)) if len(errors) == len(members) else None
+
+    def _needs(self) -> str:
+        return ", ".join(self._config.task)
+
+    def _lacks(self, task_metrics: dict[str, Any]) -> str:
+        empty = [
+            m.name if isinstance(m, Group) else m.task_name
+            for m in self
+            if _score_of(m, "gpt_score", task_metrics)[0] is None
+        ]
+        reasons = [f"{name} is left out ({reason})" for name, reason in self.absent.items()]
+        return "; ".join([*reasons, *(f"{name} has no judged doc or not all of its parts" for name in empty)])
+
+
+def _score_of(member: Task | Group, metric: str, task_metrics: dict[str, Any]) -> tuple[float | None, float | None]:
+    if isinstance(member, ScoreGroup):
+        return member.score(metric, task_metrics)
+    return _over_docs([task_metrics.get(member.task_name, {})], metric)
+
+
+def _over_docs(rows: list[dict[str, Any]], metric: str) -> tuple[float | None, float | None]:
+    """Mean and pooled standard error over the docs of some tasks, from their rows."""
+    key, error_key = f"{metric},{FILTER}", f"{metric}_stderr,{FILTER}"
+    rows = [row for row in rows if row.get("sample_len") and not math.isnan(row.get(key, math.nan))]
+    if not rows:
+        return None, None
+    sizes = [row["sample_len"] for row in rows]
+    value = aggregate_subtask_metrics([row[key] for row in rows], sizes)
+    # a task of one doc has no error of its own, and adds nothing to the pooled one: its weight there is size - 1
+    errors = [0.0 if row["sample_len"] == 1 else row[error_key] for row in rows]
+    if "N/A" in errors or sum(sizes) == len(sizes):
+        return value, None
+    return value, float(pooled_sample_stderr(errors, sizes))

@@ -1,0 +1,240 @@
+"""Asks many questions at once: one limiter, one cache, and one place that decides what is asked again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from tqdm import tqdm
+
+from lm_eval_tasks.judge.cache import VerdictCache
+from lm_eval_tasks.judge.endpoint import CallFailed, Endpoint, Reply, Stopped, Unreachable
+from lm_eval_tasks.judge.question import NoVerdict, Question, Unjudged, Verdict
+from lm_eval_tasks.settings import JudgeSettings
+
+log = logging.getLogger(f"lm_eval.{__name__}")
+
+ATTEMPTS = 3
+"""How often a question is put: once, and twice more where the reply was no verdict."""
+
+GIVE_UPS = 8
+"""So many calls in a row that failed after all their retries mean that the server has gone."""
+
+NOT_ASKED = "judge unavailable"
+"""The reason of questions that were not put because the judge had stopped or gone."""
+
+UNREACHABLE = "judge unreachable"
+
+
+class Judge:
+    """The judge of one run: settings, connection, cache and what was learnt, shared by all its tasks.
+
+    Its event loop lives in a thread of its own, so that it works inside notebooks and beside a model that is still
+    answering.
+
+    Attributes:
+        stopped: why no further question is put, or None.
+        answered_by: how many verdicts each model name of the server gave.
+    """
+
+    _shared: dict[JudgeSettings, Judge] = {}  # noqa: RUF012 - one process-wide table, see of()
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        self.settings = settings
+        self.endpoint = Endpoint(settings)
+        self.cache = VerdictCache(settings.judge_cache)
+        self.stopped: str | None = None
+        self.answered_by: Counter[str] = Counter()
+        self._checked = False
+        self._give_ups = 0
+        self._loop = asyncio.new_event_loop()
+        self._limit = asyncio.Semaphore(settings.judge_concurrency)
+        threading.Thread(target=self._loop.run_forever, name="judge", daemon=True).start()
+
+    @classmethod
+    def of(cls, settings: JudgeSettings) -> Judge:
+        """The judge for these settings, made once; settings that don't concern the judge make no difference."""
+        own = JudgeSettings(**{key: getattr(settings, key) for key in JudgeSettings.model_fields})
+        if own not in cls._shared:
+            cls._shared[own] = cls(own)
+        return cls._shared[own]
+
+    def check(self, trial: Question) -> None:
+        """Put one small question, so that a wrong key, model or address is found before any answer is paid for.
+
+        Args:
+            trial: a question as the benchmark asks it, so that the server's dialect is learnt as well. Its verdict
+                counts nowhere.
+
+        Raises:
+            ValueError: the judge cannot be used; says what to set.
+        """
+        self.stopped, self._give_ups = None, 0
+        if not self._checked:
+            self._wait(self._try(trial))
+            self._checked = True
+
+    def ask(self, questions: Sequence[Question], title: str) -> list[Verdict | Unjudged]:
+        """Put all questions, at most ``judge_concurrency`` at a time, and show a progress bar.
+
+        Args:
+            questions: any number.
+            title: shown beside the bar.
+
+        Returns:
+            One outcome for each question, in the same order. Never raises for a failure of the judge.
+        """
+        with tqdm(total=len(questions), desc=title, unit="call", dynamic_ncols=True) as bar:
+            return self._wait(self._put_all(questions, bar))
+
+    def submit(self, question: Question) -> Future[Verdict | Unjudged]:
+        """Put one question now; the outcome will be in the cache, or in the returned future."""
+        return asyncio.run_coroutine_threadsafe(self._put(question), self._loop)
+
+    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C too: what has arrived is in the cache, the rest is called off
+            future.cancel()
+            raise
+
+    async def _try(self, trial: Question) -> None:
+        patience = {
+            "max_retries": min(2, self.settings.judge_max_retries),
+            "timeout": min(30.0, self.settings.judge_timeout),
+        }
+        address = f"The judge at {self.settings.judge_base_url}"
+        try:
+            reply = await self.endpoint.ask(trial.messages, self.settings.judge_max_tokens, trial.schema, **patience)
+            _value(trial, reply)
+        except NoVerdict as error:
+            log.warning(
+                "%s answered a trial question, but not with a verdict (%s): %r", address, error, reply.text[:200]
+            )
+        except Stopped as stopped:
+            raise ValueError(f"{stopped}. Nothing has been generated yet.") from None
+        except CallFailed as failed:
+            raise ValueError(f"{address} refused a trial call ({failed}): {failed.detail[:300]}") from None
+        except Unreachable as cause:
+            if str(cause).startswith("HTTP") or "429" in str(cause):
+                log.warning("%s is there but busy (%s); going on.", address, cause)
+                return
+            raise ValueError(
+                f"{address} does not answer: {cause}. Start it, or set judge_base_url in --metadata. "
+                "Nothing has been generated yet."
+            ) from None
+
+    async def _put_all(self, questions: Sequence[Question], bar: tqdm) -> list[Verdict | Unjudged]:
+        outcomes: list[Any] = [None] * len(questions)
+        waiting = iter(enumerate(questions))
+
+        async def work() -> None:
+            for index, question in waiting:
+                outcomes[index] = await self._put(question)
+                bar.update()
+
+        await asyncio.gather(*(work() for _ in range(min(len(questions), self.settings.judge_concurrency))))
+        return outcomes
+
+    async def _put(self, question: Question) -> Verdict | Unjudged:
+        settings = self.settings
+        key = question.key(
+            base_url=settings.judge_base_url,
+            model=settings.judge_model,
+            temperature=settings.judge_temperature,
+            max_tokens=settings.judge_max_tokens,
+        )
+        stored = self._stored(question, key)
+        if stored:
+            return stored
+        if self.stopped:
+            return Unjudged(NOT_ASKED)
+        async with self._limit:
+            if self.stopped:
+                return Unjudged(NOT_ASKED)
+            try:
+                outcome = await self._ask_until_usable(question)
+            except CallFailed as failed:
+                return Unjudged(str(failed), attempts=1)
+            except Unreachable as cause:
+                return self._gave_up(cause)
+            except Stopped as stopped:
+                self._stop(str(stopped))
+                return Unjudged(NOT_ASKED, attempts=1)
+        self._give_ups = 0
+        if isinstance(outcome, Verdict):
+            fields = ("reply", "judge", "prompt_tokens", "completion_tokens", "attempts")
+            self.cache.put(key, {name: getattr(outcome, name) for name in fields})
+            self._heard_from(outcome.judge)
+        return outcome
+
+    def _stored(self, question: Question, key: str) -> Verdict | None:
+        stored = self.cache.get(key)
+        try:
+            verdict = Verdict(question.parse(stored["reply"]), **stored, cached=True) if stored else None
+        except (NoVerdict, TypeError, KeyError):  # stored by another version of this package
+            return None
+        if verdict:
+            self._heard_from(verdict.judge)
+        return verdict
+
+    async def _ask_until_usable(self, question: Question) -> Verdict | Unjudged:
+        """Put a question up to three times: the form restated, with double the room where a reply was cut short."""
+        room, messages = self.settings.judge_max_tokens, question.messages
+        tokens = [0, 0]
+        for attempt in range(1, ATTEMPTS + 1):
+            reply = await self.endpoint.ask(messages, room, question.schema)
+            tokens = [tokens[0] + reply.prompt_tokens, tokens[1] + reply.completion_tokens]
+            about = {"reply": reply.text, "judge": reply.model, "attempts": attempt}
+            about |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
+            try:
+                return Verdict(_value(question, reply), **about)
+            except NoVerdict as error:
+                outcome = Unjudged(str(error), **about)
+            room *= 2 if reply.finish == "length" else 1
+            last = question.messages[-1]
+            messages = (*question.messages[:-1], {**last, "content": f"{last['content']}\n\n{question.form}"})
+        return outcome
+
+    def _gave_up(self, cause: Unreachable) -> Unjudged:
+        self._give_ups += 1
+        if self._give_ups >= GIVE_UPS:
+            self._stop(
+                f"The judge at {self.settings.judge_base_url} has gone: {self._give_ups} calls in a row: {cause}"
+            )
+        return Unjudged(UNREACHABLE, attempts=1)
+
+    def _stop(self, why: str) -> None:
+        if self.stopped is None:
+            self.stopped = why
+            self._checked = False
+            log.error("%s. Judging ends here; every verdict so far is kept.", why)
+
+    def _heard_from(self, model: str) -> None:
+        self.answered_by[model] += 1
+        asked = self.settings.judge_model
+        if self.answered_by[model] > 1 or not model:
+            return
+        if model != asked:
+            log.warning("The judge was asked for as %r, and the server says that %r answered.", asked, model)
+        others = sorted(name for name in self.answered_by if name)
+        if len(others) > 1:
+            log.error(
+                "MORE THAN ONE JUDGE ANSWERED IN THIS RUN: %s. Its scores must not be compared.", ", ".join(others)
+            )
+
+
+def _value(question: Question, reply: Reply) -> Any:
+    if reply.finish == "length":
+        raise NoVerdict("cut short")
+    if reply.refused:
+        raise NoVerdict("refused by the judge")
+    if not reply.text.strip():
+        raise NoVerdict("empty reply")
+    return question.parse(reply.text)

@@ -1,0 +1,116 @@
+"""What a judge is asked and what comes back. A failure is a type of its own with a reason, never a number."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class NoVerdict(ValueError):
+    """A reply that is not a verdict; the text is the reason, in a few words."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One request to the judge.
+
+    Attributes:
+        messages: the chat as the judge gets it.
+        parse: turns the whole reply into a value or raises ``NoVerdict``.
+        form: the form of the reply in words; added to the question when it has to be asked again.
+        prompt_version: identifies the wording, so that another wording is another cache entry.
+        schema: JSON schema of the reply, for servers that take one (``response_format``).
+        repeat: which of several answers to the same doc this is about; equal answers are judged one by one.
+    """
+
+    messages: tuple[dict[str, str], ...]
+    parse: Callable[[str], Any] = field(compare=False)
+    form: str
+    prompt_version: str
+    schema: dict[str, Any] | None = None
+    repeat: int = 0
+
+    def key(self, **endpoint: Any) -> str:
+        """SHA-256 of the canonical JSON of everything that shapes the verdict; ``endpoint`` names who is asked."""
+        shape = {
+            "messages": self.messages,
+            "prompt_version": self.prompt_version,
+            "schema": self.schema,
+            "repeat": self.repeat,
+            **endpoint,
+        }
+        return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A reply that was parsed.
+
+    Attributes:
+        value: what ``Question.parse`` returned.
+        reply: the judge's own words.
+        judge: the model that the server says it was.
+        prompt_tokens, completion_tokens: as the server counted them, over all attempts; 0 where it doesn't say.
+        attempts: how often it was asked, 1 to 3.
+        cached: whether it was read from the cache instead of asked for.
+    """
+
+    value: Any
+    reply: str
+    judge: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    attempts: int = 1
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """Why there is no verdict.
+
+    Attributes:
+        reason: one of a few short texts, so that they can be counted.
+        reply: the last reply, if there was one.
+        judge, prompt_tokens, completion_tokens, attempts: as in ``Verdict``; 0 attempts if it was never asked.
+    """
+
+    reason: str
+    reply: str = ""
+    judge: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    attempts: int = 0
+
+
+_INVISIBLE = "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]*"
+"""Characters without a glyph, which could be slipped into a mark to hide it from a plain search."""
+
+
+def neutraliser(marks: list[str]) -> Callable[[str], tuple[str, bool]]:
+    """A function that takes the force out of text that looks like a part of a prompt.
+
+    Args:
+        marks: how section marks, fields and tags begin, without their brackets. They are found in any case, with any
+            white space or invisible characters between, in square or angle brackets or in braces.
+
+    Returns:
+        A function from a text to the text with those brackets made round, and to whether there were any.
+    """
+    words = "|".join(_INVISIBLE.join(r"\s+" if char == " " else re.escape(char) for char in mark) for mark in marks)
+    gap = _INVISIBLE + r"[\s/]*" + _INVISIBLE
+    pattern = re.compile(rf"[\[{{<]+({gap}(?:{words})[^\[\]{{}}<>]{{0,60}})[\]}}>]+", re.IGNORECASE)
+
+    def neutralise(text: str) -> tuple[str, bool]:
+        calm, found = pattern.subn(r"(\1)", text)
+        return calm, found > 0
+
+    return neutralise
+
+
+def without_reasoning(reply: str) -> str:
+    """The reply after its last ``</think>``; all of it where there is none."""
+    return reply.rsplit("</think>", 1)[-1].strip()

@@ -1,0 +1,176 @@
+"""What a user can set, read from lm-eval's metadata and from the environment.
+
+lm-eval hands a task one dict that holds the YAML's own ``metadata``, then ``--model_args``, then ``--metadata`` (later
+wins). Keys that are not ours are ignored there, because most of them belong to the model; a near miss of one of ours is
+named in a warning. A dict under the benchmark's own name (``{"intima": {"judge_model": "..."}}``) wins over the rest,
+so that one command can run both benchmarks with different settings.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import os
+from functools import lru_cache
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # below "lm_eval", whose handler prints it
+
+ENV_PREFIX = "LM_EVAL_TASKS_"
+"""``LM_EVAL_TASKS_JUDGE_MODEL=...`` sets the default of ``judge_model``, and so on for every key."""
+
+OPENAI_BASE_URL = "https://api.openai.com/v1"
+OFFICIAL_AIR_BENCH_JUDGE = "gpt-4-0125-preview"
+"""The judge behind the published leaderboard (README of the official AIR-Bench repository)."""
+
+
+class JudgeSettings(BaseModel):
+    """Who judges, how it is called and what it is asked: common to every judged benchmark."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    judge_model: str = Field(OFFICIAL_AIR_BENCH_JUDGE, min_length=1)
+    judge_base_url: str = OPENAI_BASE_URL
+    judge_api_key_env: str | None = None
+    judge_concurrency: int = Field(32, ge=1, le=4096)
+    judge_timeout: float = Field(120.0, gt=0)
+    judge_max_retries: int = Field(6, ge=0, le=100)
+    judge_temperature: float = Field(0.0, ge=0, le=2)
+    judge_max_tokens: int = Field(1024, ge=1)
+    judge_prompt: str | None = None
+    judge_cache: str | bool = True
+
+    @field_validator("judge_base_url")
+    @classmethod
+    def _plain_url(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ValueError("must be an http or https address such as http://127.0.0.1:8000/v1")
+        if parts.username or parts.password:
+            raise ValueError("must not hold a user name or password (it is written to the results); use a key variable")
+        return url.rstrip("/").removesuffix("/chat/completions")
+
+    @field_validator("judge_cache", mode="before")
+    @classmethod
+    def _switch_or_path(cls, value: Any) -> Any:
+        return value.lower() == "true" if isinstance(value, str) and value.lower() in ("true", "false") else value
+
+
+class AirBenchSettings(JudgeSettings):
+    """Everything that AIR-Bench-Chat takes."""
+
+    local_path: str | None = None
+    source: Literal["auto", "modelscope", "huggingface"] = "auto"
+    revision: str | None = None
+    tasks: tuple[str, ...] | None = None
+    do_swap: bool = True
+    audio_part: Literal["input_audio", "input_audio_data_uri", "audio_url", "file_url"] = "input_audio"
+    audio_sample_rate: int | None = Field(None, ge=1000, le=768_000)
+    on_bad_audio: Literal["leave_out", "error"] = "leave_out"
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _list_of_names(cls, value: Any) -> Any:
+        return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+    @field_validator("audio_sample_rate")
+    @classmethod
+    def _not_with_file_url(cls, rate: int | None, info: Any) -> int | None:
+        if rate is not None and info.data.get("audio_part") == "file_url":
+            raise ValueError("cannot be combined with audio_part=file_url, where the server reads the file as it is")
+        return rate
+
+
+class IntimaSettings(JudgeSettings):
+    """Everything that INTIMA takes."""
+
+    local_path: str | None = None
+    revision: str | None = None
+    include_extra_codes: bool = False
+    level_threshold: Literal["low", "medium", "high"] = "medium"
+
+
+_SETTINGS: dict[str, type[JudgeSettings]] = {"air_bench_chat": AirBenchSettings, "intima": IntimaSettings}
+_KEYS = sorted({key for settings in _SETTINGS.values() for key in settings.model_fields})
+_SECRETS = ("judge_api_key", "judge_key", "judge_token")
+
+
+def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
+    """The settings of one benchmark.
+
+    Args:
+        benchmark: ``air_bench_chat`` or ``intima``.
+        metadata: the dict that lm-eval passes to a task or group.
+
+    Returns:
+        An ``AirBenchSettings`` or ``IntimaSettings``, frozen.
+
+    Raises:
+        ValueError: a key is out of range or a secret was passed; the message names key, cause and remedy.
+    """
+    model = _SETTINGS[benchmark]
+    given = dict(metadata or {})
+    own = given.get(benchmark)
+    given |= own if isinstance(own, dict) else {}
+    _refuse_secrets(given)
+    _warn_of_near_misses(tuple(sorted(key for key in given if isinstance(key, str))))
+    found = {key: os.environ[ENV_PREFIX + key.upper()] for key in model.model_fields if _in_environment(key)}
+    found |= {key: given[key] for key in model.model_fields if given.get(key) is not None}
+    try:
+        return model(**found)
+    except ValidationError as error:
+        problems = "; ".join(_problem(detail) for detail in error.errors())
+        raise ValueError(f"{benchmark}: {problems}. Set it with --metadata (see the README's table).") from None
+
+
+def _in_environment(key: str) -> bool:
+    return bool(os.environ.get(ENV_PREFIX + key.upper()))
+
+
+def _problem(detail: Any) -> str:
+    key = str(detail["loc"][0]) if detail["loc"] else "settings"
+    return f"{key}={json.dumps(detail['input'], default=str)}: {detail['msg'].removeprefix('Value error, ')}"
+
+
+def _refuse_secrets(given: dict[str, Any]) -> None:
+    for key in _SECRETS:
+        if key in given:
+            raise ValueError(
+                f"{key} cannot be passed as metadata, because lm-eval writes that to the results file. Put the key "
+                "into the environment variable JUDGE_API_KEY (or into one that judge_api_key_env names)."
+            )
+
+
+@lru_cache(maxsize=64)  # once for each set of keys, not once for each task
+def _warn_of_near_misses(keys: tuple[str, ...]) -> None:
+    for key in keys:
+        near = [] if key in _KEYS else difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.85)
+        if near:
+            log.warning("--metadata: %r is not an option and is ignored; did you mean %r?", key, near[0])
+
+
+def judge_api_key(settings: JudgeSettings) -> str:
+    """The judge's API key, read from the environment when it is needed.
+
+    Returns:
+        The key; a placeholder for servers that ask for none.
+
+    Raises:
+        ValueError: the variable that ``judge_api_key_env`` names is not set, or OpenAI's own address has no key.
+    """
+    if settings.judge_api_key_env:
+        key = os.environ.get(settings.judge_api_key_env)
+        if not key:
+            raise ValueError(f"judge_api_key_env names {settings.judge_api_key_env}, but that variable is not set.")
+        return key
+    key = os.environ.get("JUDGE_API_KEY") or os.environ.get("OPENAI_API_KEY")
+    if not key and urlsplit(settings.judge_base_url).hostname == urlsplit(OPENAI_BASE_URL).hostname:
+        raise ValueError(
+            f"No API key for the judge at {settings.judge_base_url}: set JUDGE_API_KEY (or OPENAI_API_KEY), or pass "
+            "judge_base_url of another server in --metadata."
+        )
+    return key or "none"

@@ -1,0 +1,266 @@
+"""A task whose answers are judged: what AIR-Bench-Chat and INTIMA have in common.
+
+lm-eval calls ``build_all_requests`` before generation (here the judge is tried), ``apply_filters`` once after it (here
+all answers are judged at once) and ``process_results`` doc by doc (which reads what was judged). A benchmark adds its docs,
+its questions to the judge and its arithmetic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import datasets
+from lm_eval.api.metrics import mean
+from lm_eval.api.task import ConfigurableTask
+
+from lm_eval_tasks import answers as waiting_room
+from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
+from lm_eval_tasks.settings import read_settings
+
+log = logging.getLogger(f"lm_eval.{__name__}")
+
+_unjudged_tasks: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
+"""Tasks of this run whose answers are not judged yet: lm-eval generates for all tasks before it judges the first."""
+
+
+class JudgedTask(ConfigurableTask):
+    """A generative task that is scored by a judge.
+
+    A subclass sets ``BENCHMARK`` and defines ``load_docs``, ``questions``, ``trial_question``, ``judgement`` and
+    ``shaping_settings``; its YAML names ``process_results``.
+    """
+
+    BENCHMARK: str
+    settings: Any
+
+    def __init__(
+        self,
+        data_dir: Any = None,
+        cache_dir: Any = None,
+        download_mode: Any = None,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        config = {key: value for key, value in (config or {}).items() if key != "class"}
+        self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
+        self.left_out: dict[str, list[str]] = {}
+        self._ranks = 1
+        super().__init__(config=config)
+
+    # What a benchmark defines
+
+    def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+        """The docs and what had to be left out (cause -> names)."""
+        raise NotImplementedError
+
+    def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
+        """What the judge is asked about one answer, by name."""
+        raise NotImplementedError
+
+    def trial_question(self) -> Question:
+        """A small question in the benchmark's form, to try the judge with."""
+        raise NotImplementedError
+
+    def warn_of_settings(self) -> None:
+        """Say before generation what will make the numbers incomparable. Called for each task."""
+
+    def judgement(self, outcomes: dict[str, Verdict | Unjudged]) -> dict[str, Any]:
+        """One answer's outcomes as JSON data with at least ``judged`` and ``reason``."""
+        raise NotImplementedError
+
+    def flags(self, doc: dict[str, Any], answer: str) -> list[str]:
+        """What is remarkable about an answer: counted, and logged with the sample."""
+        return [] if answer.strip() else ["empty_answer"]
+
+    def shaping_settings(self) -> dict[str, Any]:
+        """Settings that shape the numbers, besides the judge's own; they go into the results file."""
+        raise NotImplementedError
+
+    # What lm-eval calls
+
+    def download(self, *_: Any, **__: Any) -> None:
+        """Build the one split from ``load_docs``."""
+        docs, self.left_out = self.load_docs()
+        self.dataset = {self.config.test_split: datasets.Dataset.from_list(docs)}
+
+    def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
+        """Build the requests, then try the judge before anything is generated."""
+        super().build_all_requests(rank=rank, world_size=world_size, **options)
+        self._ranks = world_size
+        if self._predicts_only():
+            return
+        self._run_key = self._fingerprint()
+        judge = Judge.of(self.settings)
+        if not judge.cache.is_finished(self._run_key):
+            judge.check(self.trial_question())
+        self.warn_of_settings()
+        _unjudged_tasks.add(self)
+
+    def apply_filters(self) -> None:
+        """Apply the YAML's filters, then judge what they leave; judgements take the place of the filtered answers."""
+        super().apply_filters()
+        if self._predicts_only():
+            return
+        waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
+        asked = [
+            (instance, name, repeat, answer or "", self.questions(instance.doc, answer or "", repeat))
+            for instance in self._instances
+            for name, answers in instance.filtered_resps.items()
+            for repeat, answer in enumerate(answers if isinstance(answers, list) else [answers])
+        ]
+        judge = Judge.of(self.settings)
+        calls_before = judge.endpoint.calls
+        outcomes = iter(
+            judge.ask([q for *_, questions in asked for q in questions.values()], f"Judging {self.task_name}")
+        )
+        judgements = defaultdict(list)
+        for instance, name, _, answer, questions in asked:
+            record = {"benchmark": self.BENCHMARK, **self.judgement({key: next(outcomes) for key in questions})}
+            judgements[id(instance), name].append(record | {"flags": self.flags(instance.doc, answer)})
+        for instance in self._instances:
+            for name in instance.filtered_resps:
+                records = judgements[id(instance), name]
+                one = records[0] if len(records) == 1 else records
+                instance.filtered_resps[name] = json.dumps(one, ensure_ascii=False)
+        self._conclude(
+            judge,
+            [record for records in judgements.values() for record in records],
+            [answer for *_, answer, _ in asked],
+            judge.endpoint.calls - calls_before,
+        )
+
+    def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
+        """The doc's metrics; none where it is unjudged.
+
+        With several ranks lm-eval gathers only metrics that every rank has. A rank whose docs are all unjudged
+        therefore returns NaN for each, which ``JudgedMean`` takes out again.
+        """
+        metrics = super().process_results(doc, results)
+        if metrics or self._ranks == 1 or self._predicts_only() or self._has_judged():
+            return metrics
+        return dict.fromkeys(self._metric_fn_list, math.nan)
+
+    def aggregation(self) -> dict[str, Any]:
+        """The YAML's aggregations; with several ranks the mean skips what ``process_results`` marked as unjudged."""
+        functions = super().aggregation()
+        if self._ranks == 1:
+            return functions
+        return {name: JudgedMean() if function is mean else function for name, function in functions.items()}
+
+    def is_answered(self) -> bool:
+        """Whether the model has answered all requests of this task."""
+        return bool(self._instances) and all(instance.resps for instance in self._instances)
+
+    def _predicts_only(self) -> bool:
+        return "bypass" in self._metric_fn_list
+
+    def _has_judged(self) -> bool:
+        return any(
+            record["judged"]
+            for instance in self._instances
+            for value in instance.filtered_resps.values()
+            for record in as_records(value)
+        )
+
+    def _fingerprint(self) -> str:
+        """Identifies this command's requests and settings, so that doing a finished one again needs no trial call."""
+        shape = [
+            self.BENCHMARK,
+            self.settings.model_dump_json(),
+            json.dumps(self.config.metadata, sort_keys=True, default=str),
+        ]
+        shape += [str(tuple(instance.args[:2])) for instance in self._instances]
+        return hashlib.sha256("\n".join(shape).encode()).hexdigest()
+
+    def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str], calls: int) -> None:
+        """Say how judging went, and put it where lm-eval writes it into the results file."""
+        summary = self._summary(judge, records, calls)
+        self.config.metadata = {**(self.config.metadata or {}), "judging": summary}
+        unjudged = sum(summary["unjudged"].values())
+        log.info(
+            "%s: %d judged, %d unjudged%s; %d prompt and %d completion tokens; %d calls, %d verdicts from the cache",
+            self.task_name,
+            summary["judged"],
+            unjudged,
+            "".join(f", {reason}: {count}" for reason, count in summary["unjudged"].items()),
+            summary["prompt_tokens"],
+            summary["completion_tokens"],
+            calls,
+            summary["from_cache"],
+        )
+        if len(answers) > 2 and len(set(answers)) == 1:
+            log.warning(
+                "%s: all %d answers are identical; does the prompt reach the model?", self.task_name, len(answers)
+            )
+        if summary["flags"].get("empty_answer"):
+            log.warning("%s: %d empty answers, judged as such", self.task_name, summary["flags"]["empty_answer"])
+        _unjudged_tasks.discard(self)
+        if not unjudged:
+            judge.cache.set_finished(self._run_key)
+            waiting_room.forget(self)
+            return
+        kept = waiting_room.path_of(self)
+        log.warning(
+            "%s: %d UNJUDGED answers are in no number.%s To finish: run the same command again (with --use_cache the "
+            "answers, and always the verdicts, are taken from the cache), or `lm-eval-tasks rejudge` on the run's "
+            "folder (with --log_samples)%s.",
+            self.task_name,
+            unjudged,
+            f" {judge.stopped}." if judge.stopped else "",
+            f" or on {kept}" if kept else "",
+        )
+
+    def _summary(self, judge: Judge, records: list[dict[str, Any]], calls: int) -> dict[str, Any]:
+        verdicts = [verdict for record in records for verdict in record["verdicts"]]
+        return {
+            "benchmark": self.BENCHMARK,
+            "settings": {
+                "judge_model": self.settings.judge_model,
+                "judge_base_url": self.settings.judge_base_url,
+                "judge_temperature": self.settings.judge_temperature,
+                "judge_max_tokens": self.settings.judge_max_tokens,
+                "judge_dialect": sorted(judge.endpoint.learnt),
+                **self.shaping_settings(),
+            },
+            "docs": len(records),
+            "judged": sum(record["judged"] for record in records),
+            "unjudged": dict(Counter(record["reason"] for record in records if not record["judged"])),
+            "judge_answered": dict(Counter(v["judge"] for v in verdicts if v["judge"] and not v["reason"])),
+            "prompt_tokens": sum(verdict["prompt_tokens"] for verdict in verdicts),
+            "completion_tokens": sum(verdict["completion_tokens"] for verdict in verdicts),
+            "calls": calls,
+            "from_cache": sum(bool(verdict.get("cached")) for verdict in verdicts),
+            "flags": dict(Counter(flag for record in records for flag in record["flags"])),
+            "left_out": self.left_out,
+            "ranks": self._ranks,
+        }
+
+
+class JudgedMean:
+    """``mean`` over the values that are no NaN, which are taken out of the list as well.
+
+    It compares equal to lm-eval's ``mean`` because that is how lm-eval finds the standard error that belongs to it; and
+    it empties the list in place because lm-eval counts the list's values after it.
+    """
+
+    def __call__(self, values: list[float]) -> float:
+        values[:] = [value for value in values if not math.isnan(value)]
+        return mean(values) if values else math.nan
+
+    def __eq__(self, other: object) -> bool:
+        return other is mean or isinstance(other, JudgedMean)
+
+    def __hash__(self) -> int:
+        return hash(mean)
+
+
+def as_records(filtered: str | Iterable[Any]) -> list[dict[str, Any]]:
+    """The judgement records behind one value of ``filtered_resps``; several where the task repeats."""
+    found = json.loads(filtered) if isinstance(filtered, str) else filtered
+    return found if isinstance(found, list) else [found]
