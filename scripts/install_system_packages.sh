@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Install the browser that the report's browser tests use, where that is possible.
+#
+# Does nothing, and never fails, without apt-get, without root, or without network: those tests then skip with a reason.
+set -u
+
+skip() {
+  echo "No browser was installed ($1); the browser tests will be skipped."
+  exit 0
+}
+
+if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
+  echo "chromium and chromedriver are there."
+  exit 0
+fi
+command -v apt-get >/dev/null || skip "apt-get is missing"
+[ "$(id -u)" -eq 0 ] || skip "not root"
+
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+echo "Installing chromium, chromium-driver and fonts-dejavu-core ..."
+apt-get update -qq >"$log" 2>&1 || { tail -n 3 "$log"; skip "apt-get update failed"; }
+timeout 600 apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >"$log" 2>&1 ||
+  { tail -n 3 "$log"; skip "apt-get install failed"; }
