@@ -36,8 +36,10 @@ $(READY): pyproject.toml
 	  $(PYTHON) -m venv $(VENV) || { echo "python3 needs its venv module (Debian: python3-venv)" >&2; exit 1; }; \
 	fi
 	@printf 'Installing the pack and lm-eval into $(VENV), which can take some minutes '
-	@$(RUN) -m pip install --disable-pip-version-check --progress-bar off --editable '.[test]' \
-	  | while read -r word rest; do case $$word in Collecting|Installing) printf .;; esac; done
+	@$(RUN) -m pip install --disable-pip-version-check --progress-bar off --editable '.[test]' 2>&1 \
+	  | tee $(VENV)/install.log \
+	  | while read -r word rest; do case $$word in Collecting|Installing) printf .;; esac; done \
+	  || { echo; tail -n 30 $(VENV)/install.log >&2; exit 1; }
 	@echo ' done'
 	@touch $@
 

@@ -20,7 +20,7 @@ from lm_eval_tasks import INCLUDE_PATH
 from lm_eval_tasks.demo.server import JUDGE, LISTENER, running_server
 
 NOTICE = (
-    "These are DEMO scores and mean NOTHING: the model under test measures loudness, the judge counts shared words. "
+    "These are DEMO scores and mean NOTHING: the model under test measures loudness, the judge counts shared words.\n"
     "They only show that everything is connected."
 )
 

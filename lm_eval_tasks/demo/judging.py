@@ -77,9 +77,12 @@ def words(text: str) -> set[str]:
 
 
 def overlap_score(answer: str, known: set[str]) -> int:
-    """1 to 10 by the share of the answer's words that the description or the question holds too."""
+    """1 to 10 by the share of the answer's words that the description or the question holds too.
+
+    The root of the share is taken, since few words of any free answer are found there.
+    """
     said = words(answer)
-    return 1 + round(9 * len(said & known) / len(said)) if said else 1
+    return 1 + round(9 * (len(said & known) / len(said)) ** 0.5) if said else 1
 
 
 def levels(answer: str, prompt: str) -> dict[str, str]:
