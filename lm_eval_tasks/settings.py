@@ -12,6 +12,7 @@ import difflib
 import json
 import logging
 import os
+import re
 from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -37,7 +38,7 @@ class JudgeSettings(BaseModel):
     judge_base_url: str = OPENAI_BASE_URL
     judge_api_key_env: str | None = None
     judge_concurrency: int = Field(32, ge=1, le=4096)
-    judge_timeout: float = Field(120.0, gt=0)
+    judge_timeout: float = Field(120.0, gt=0, allow_inf_nan=False)
     judge_max_retries: int = Field(6, ge=0, le=100)
     judge_temperature: float = Field(0.0, ge=0, le=2)
     judge_max_tokens: int = Field(1024, ge=1)
@@ -50,9 +51,19 @@ class JudgeSettings(BaseModel):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise ValueError("must be an http or https address such as http://127.0.0.1:8000/v1")
-        if parts.username or parts.password:
-            raise ValueError("must not hold a user name or password (it is written to the results); use a key variable")
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise ValueError(
+                "must not hold a user name, password or query (it is written to the results); use a key variable"
+            )
+        parts.port  # noqa: B018 - raises where it is no number
         return url.rstrip("/").removesuffix("/chat/completions")
+
+    @field_validator("judge_api_key_env")
+    @classmethod
+    def _name_of_a_variable(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError("must be the name of an environment variable, not the key itself")
+        return name
 
     @field_validator("judge_cache", mode="before")
     @classmethod
@@ -133,7 +144,10 @@ def _in_environment(key: str) -> bool:
 
 def _problem(detail: Any) -> str:
     key = str(detail["loc"][0]) if detail["loc"] else "settings"
-    return f"{key}={json.dumps(detail['input'], default=str)}: {detail['msg'].removeprefix('Value error, ')}"
+    shown = json.dumps(detail["input"], default=str)
+    if key == "judge_api_key_env" or (key == "judge_base_url" and re.search("[@?#]", shown)):
+        shown = "..."  # it may hold a key or a password
+    return f"{key}={shown}: {detail['msg'].removeprefix('Value error, ')}"
 
 
 def _refuse_secrets(given: dict[str, Any]) -> None:

@@ -1,0 +1,105 @@
+"""What all tests share: an empty cache folder, no keys, a scripted server and tiny data sets."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import servers
+import soundfile
+
+from lm_eval_tasks import settings
+from lm_eval_tasks.airbench_chat import data
+from lm_eval_tasks.judge import Judge
+
+FOLDERS = {
+    "speech_QA": "iemocap",
+    "speech_dialogue_QA": "spokenwoz",
+    "sound_QA": "clotho",
+    "sound_generation_QA": "clotho",
+    "music_QA": "musiccaps",
+    "music_generation_analysis_QA": "musiccaps",
+    "speech_and_sound_QA": "audiocaps_cv",
+    "speech_and_music_QA": "musiccaps_cv",
+}
+"""Each task with the source that tiny data sets use for it."""
+
+
+@pytest.fixture(autouse=True)
+def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No cache, key, setting or judge of the machine or of another test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
+    for name in list(os.environ):
+        if name in ("JUDGE_API_KEY", "OPENAI_API_KEY") or name.startswith(settings.ENV_PREFIX):
+            monkeypatch.delenv(name)
+    forget_judges()
+    yield
+    forget_judges()
+
+
+def forget_judges() -> None:
+    """Start the next run as a new process would: without a judge or warnings of the last one."""
+    Judge._shared.clear()
+    settings._warn_of_near_misses.cache_clear()
+    data._read_metadata.cache_clear()
+
+
+@pytest.fixture
+def server() -> Iterator[servers.Server]:
+    """A scripted server; see ``servers.Server.script``."""
+    with servers.running() as running:
+        yield running
+
+
+def write_tone(path: Path, hertz: float = 440.0, seconds: float = 0.1, rate: int = 8000, **options: Any) -> Path:
+    """A sine at half of full scale; options are soundfile's."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    wave = 0.5 * np.sin(2 * np.pi * hertz * np.arange(round(seconds * rate)) / rate)
+    soundfile.write(path, wave, rate, **options)
+    return path
+
+
+@pytest.fixture
+def make_data(tmp_path: Path) -> Callable[..., Path]:
+    """A function that makes a tiny data set and returns its root.
+
+    It takes the number of records of each task by name (2 of each task where none is named) and ``name`` of the folder;
+    the question of each record is unique: ``<task> question <number>?``.
+    """
+
+    def make(name: str = "data", **counts: int) -> Path:
+        root, records = tmp_path / name, []
+        for task, count in (counts or dict.fromkeys(FOLDERS, 2)).items():
+            for number in range(count):
+                record = {
+                    "path": f"clip {number}.wav",
+                    "question": f"{task} question {number}?",
+                    "answer_gt": f"{task} reference {number}",
+                    "task_name": task,
+                    "dataset_name": FOLDERS[task],
+                    "meta_info": f"{{'caption': '{task} description {number}'}}",
+                    "uniq_id": len(records),
+                }
+                write_tone(root / "Chat" / f"{task}_{FOLDERS[task]}" / record["path"], 200 + 10 * number)
+                records.append(record)
+        save_metadata(root, records)
+        return root
+
+    return make
+
+
+def save_metadata(root: Path, records: Any) -> None:
+    """Write ``Chat_meta.json``."""
+    path = root / "Chat" / "Chat_meta.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(records, ensure_ascii=False), encoding="utf-8")
+
+
+def load_metadata(root: Path) -> list[dict[str, Any]]:
+    """Read ``Chat_meta.json``."""
+    return json.loads((root / "Chat" / "Chat_meta.json").read_text(encoding="utf-8"))

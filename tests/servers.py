@@ -1,0 +1,184 @@
+"""An OpenAI-compatible server on the loopback interface that plays any part and any fault.
+
+The first part of the path is the role, so that one server can be the model (``/model/v1``) and the judge
+(``/judge/v1``) at once. Each role follows a script: a list of steps that are used up, and then one step for the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server sends for one request.
+
+    Args:
+        status: HTTP status.
+        body: a dict is sent as JSON, bytes and text as they are.
+        headers: added to the response.
+        delay: seconds before it is sent.
+        drop: close the connection instead of answering.
+    """
+
+    status: int = 200
+    body: Any = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    drop: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it arrived."""
+
+    role: str
+    body: dict[str, Any]
+    headers: dict[str, str]
+    at: float
+
+    @property
+    def text(self) -> str:
+        """All text of the chat."""
+        texts = []
+        for message in self.body["messages"]:
+            content = message["content"]
+            texts += (
+                [content] if isinstance(content, str) else [part["text"] for part in content if part["type"] == "text"]
+            )
+        return "\n".join(texts)
+
+
+Step = Answer | str | Callable[[Asked], "Answer | str"]
+DROP = Answer(drop=True)
+
+
+def said(text: str | None, finish: str = "stop", model: str = "judge-1", usage: bool = True, **more: Any) -> Answer:
+    """A chat completion; ``more`` goes into the message, except ``delay`` which is the answer's."""
+    delay = more.pop("delay", 0.0)
+    body: dict[str, Any] = {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": model,
+        "choices": [
+            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **more}},
+        ],
+    }
+    if usage:
+        body["usage"] = {"prompt_tokens": 100, "completion_tokens": 4, "total_tokens": 104}
+    return Answer(body=body, delay=delay)
+
+
+def refused(status: int, message: str, *, headers: dict[str, str] | None = None, **more: Any) -> Answer:
+    """An error in OpenAI's form; ``more`` goes beside the message (``code``, ``param``)."""
+    return Answer(status, {"error": {"message": message, "type": "error", **more}}, headers or {})
+
+
+def busy(status: int = 429, wait_ms: int = 20) -> Answer:
+    """A passing fault that asks to come back soon."""
+    return refused(status, "busy", headers={"retry-after-ms": str(wait_ms)})
+
+
+class Server:
+    """A running server.
+
+    Attributes:
+        asked: every request that arrived, by role.
+        peak: the most requests in flight at once, by role.
+    """
+
+    def __init__(self) -> None:
+        self.asked: dict[str, list[Asked]] = defaultdict(list)
+        self.peak: Counter[str] = Counter()
+        self._in_flight: Counter[str] = Counter()
+        self._scripts: dict[str, tuple[list[Step], Step]] = {}
+        self.port = 0
+
+    def script(self, role: str, *steps: Step, then: Step | None = None) -> None:
+        """Say what a role answers: each step once, then ``then`` (the last step where it is not given)."""
+        self._scripts[role] = (list(steps), steps[-1] if then is None else then)
+
+    def url(self, role: str = "judge") -> str:
+        """Base URL of a role."""
+        return f"http://127.0.0.1:{self.port}/{role}/v1"
+
+    def calls(self, role: str = "judge") -> int:
+        """How many requests a role got."""
+        return len(self.asked[role])
+
+    def texts(self, role: str = "judge") -> list[str]:
+        """The chats that a role got, in the order of arrival."""
+        return [asked.text for asked in self.asked[role]]
+
+    def forget(self) -> None:
+        """Forget all requests so far."""
+        self.asked.clear()
+        self.peak.clear()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        role = request.match_info["role"]
+        asked = Asked(role, await request.json(), dict(request.headers), time.monotonic())
+        self.asked[role].append(asked)
+        steps, then = self._scripts[role]
+        step = steps.pop(0) if steps else then
+        answer = step(asked) if callable(step) else step
+        answer = said(answer) if isinstance(answer, str) else answer
+        self._in_flight[role] += 1
+        self.peak[role] = max(self.peak[role], self._in_flight[role])
+        try:
+            if answer.delay:
+                await asyncio.sleep(answer.delay)
+        finally:
+            self._in_flight[role] -= 1
+        if answer.drop:
+            request.transport.close()
+            return web.Response()
+        headers = {"Content-Type": "application/json", **answer.headers}
+        body = json.dumps(answer.body) if isinstance(answer.body, (dict, list)) else answer.body
+        body = body.encode() if isinstance(body, str) else body
+        return web.Response(status=answer.status, body=body, headers=headers)
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Server]:
+    """A server on a free port for the time of the block."""
+    server, loop = Server(), asyncio.new_event_loop()
+    started = threading.Event()
+
+    async def start() -> web.AppRunner:
+        app = web.Application(client_max_size=1 << 28)
+        app.router.add_post("/{role}/v1/chat/completions", server.handle)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        server.port = site._server.sockets[0].getsockname()[1]
+        return runner
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        runner = loop.run_until_complete(start())
+        started.set()
+        loop.run_forever()
+        loop.run_until_complete(runner.cleanup())
+        loop.close()
+
+    thread = threading.Thread(target=run, name="test-server", daemon=True)
+    thread.start()
+    started.wait(10)
+    try:
+        yield server
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)

@@ -1,0 +1,148 @@
+"""Settings: where they come from, who wins, and what is refused."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lm_eval_tasks.settings import AirBenchSettings, judge_api_key, read_settings
+
+LOCAL = {"judge_base_url": "http://127.0.0.1:9/v1"}
+
+
+def air(**metadata):
+    return read_settings("air_bench_chat", metadata)
+
+
+def test_defaults_are_the_official_judge_with_swap():
+    settings = read_settings("air_bench_chat", None)
+    assert settings.judge_model == "gpt-4-0125-preview" and settings.judge_base_url == "https://api.openai.com/v1"
+    assert (settings.judge_temperature, settings.judge_max_tokens, settings.do_swap) == (0, 1024, True)
+    assert (settings.judge_concurrency, settings.judge_timeout, settings.judge_max_retries) == (32, 120, 6)
+
+
+def test_the_environment_sets_defaults_and_metadata_wins(monkeypatch):
+    monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_MODEL", "from-environment")
+    monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
+    assert air().judge_model == "from-environment" and air().do_swap is False
+    assert air(judge_model="from-metadata").judge_model == "from-metadata"
+
+
+def test_an_empty_variable_and_a_null_in_metadata_count_as_not_set(monkeypatch):
+    monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_MODEL", "")
+    assert air(judge_model=None).judge_model == "gpt-4-0125-preview"
+
+
+def test_a_dict_under_the_benchmarks_name_wins_for_that_benchmark_alone():
+    metadata = {"judge_model": "both", "intima": {"judge_model": "own"}}
+    assert read_settings("intima", metadata).judge_model == "own"
+    assert read_settings("air_bench_chat", metadata).judge_model == "both"
+
+
+@pytest.mark.parametrize("tasks", ["speech_QA,music_QA", " speech_QA , music_QA ", ["speech_QA", "music_QA"]])
+def test_tasks_are_a_list_or_names_with_commas(tasks):
+    assert air(tasks=tasks).tasks == ("speech_QA", "music_QA")
+
+
+@pytest.mark.parametrize(("value", "kept"), [("false", False), ("True", True), (False, False), ("a/b", "a/b")])
+def test_the_cache_is_a_switch_or_a_path(value, kept):
+    assert air(judge_cache=value).judge_cache == kept
+
+
+@pytest.mark.parametrize("url", ["http://h:1/v1", "http://h:1/v1/", "http://h:1/v1/chat/completions"])
+def test_the_address_may_end_in_a_slash_or_in_the_whole_path(url):
+    assert air(judge_base_url=url).judge_base_url == "http://h:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("judge_base_url", "127.0.0.1:8000/v1"),
+        ("judge_base_url", "ftp://h/v1"),
+        ("judge_base_url", "http://h:port/v1"),
+        ("judge_base_url", "http://[::1/v1"),
+        ("judge_concurrency", 0),
+        ("judge_timeout", 0),
+        ("judge_timeout", "nan"),
+        ("judge_timeout", "inf"),
+        ("judge_max_retries", -1),
+        ("judge_temperature", 3),
+        ("judge_temperature", "nan"),
+        ("judge_max_tokens", 0),
+        ("judge_model", ""),
+        ("do_swap", "perhaps"),
+        ("audio_part", "video"),
+        ("source", "ftp"),
+        ("audio_sample_rate", 16),
+        ("on_bad_audio", "ignore"),
+        ("tasks", 5),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_its_key(key, value):
+    with pytest.raises(ValueError, match=f"air_bench_chat: {key}="):
+        air(**{key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("judge_base_url", "http://user:hunter2@h/v1"),
+        ("judge_base_url", "http://h/v1?key=hunter2"),
+        ("judge_base_url", "http://h/v1#hunter2"),
+        ("judge_api_key_env", "sk-hunter2"),
+    ],
+)
+def test_a_secret_given_in_the_wrong_place_is_refused_and_not_repeated(key, value):
+    with pytest.raises(ValueError, match=key) as caught:
+        air(**{key: value})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["judge_api_key", "judge_key", "judge_token"])
+def test_a_key_in_the_metadata_is_refused_because_it_would_be_written_to_the_results(key):
+    with pytest.raises(ValueError, match="JUDGE_API_KEY") as caught:
+        air(**{key: "sk-secret"})
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_resampling_cannot_go_with_a_file_url():
+    with pytest.raises(ValueError, match="file_url"):
+        air(audio_part="file_url", audio_sample_rate=16000)
+
+
+def test_a_near_miss_is_named_and_foreign_keys_are_not(caplog):
+    with caplog.at_level(logging.WARNING, "lm_eval"):
+        air(judge_modle="x", num_concurrent=4, base_url="http://h", model="m", revision="r", max_retries=3)
+    assert len(caplog.records) == 1
+    assert "judge_modle" in caplog.text and "did you mean 'judge_model'" in caplog.text
+
+
+@given(st.dictionaries(st.text(max_size=12), st.none() | st.booleans() | st.integers() | st.text(max_size=12)))
+def test_any_foreign_metadata_is_ignored(metadata):
+    foreign = {key: value for key, value in metadata.items() if key not in AirBenchSettings.model_fields}
+    settings = read_settings("air_bench_chat", foreign)
+    assert settings.judge_model == "gpt-4-0125-preview"
+
+
+def test_the_judges_own_key_comes_before_the_shared_one(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "shared")
+    assert judge_api_key(air()) == "shared"
+    monkeypatch.setenv("JUDGE_API_KEY", "own")
+    assert judge_api_key(air()) == "own"
+    monkeypatch.setenv("MINE", "named")
+    assert judge_api_key(air(judge_api_key_env="MINE")) == "named"
+
+
+def test_openais_own_address_needs_a_key_and_another_server_does_not():
+    with pytest.raises(ValueError, match="JUDGE_API_KEY"):
+        judge_api_key(air())
+    assert judge_api_key(air(**LOCAL)) == "none"
+
+
+def test_a_named_variable_that_is_not_set_is_an_error_everywhere(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "shared")
+    with pytest.raises(ValueError, match="MINE"):
+        judge_api_key(air(judge_api_key_env="MINE", **LOCAL))
