@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
-_RUN = f"{time.strftime('%Y-%m-%dT%H-%M-%S')}_{os.getpid()}"
+_DATE = f"{time.strftime('%Y-%m-%dT%H-%M-%S')}.{os.getpid()}"
 
 
 def save(tasks: Iterable[JudgedTask]) -> None:
@@ -31,13 +31,14 @@ def save(tasks: Iterable[JudgedTask]) -> None:
     for task in tasks:
         if path_of(task):
             continue
-        path = cache_folder() / "answers" / _RUN / f"samples_{task.task_name}_{id(task)}.jsonl"
+        path = cache_folder() / "answers" / _DATE / f"samples_{task.task_name}_{_DATE}.jsonl"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", encoding="utf-8") as file:
                 for instance in task.instances:
                     sample = {"doc_id": instance.doc_id, "doc": instance.doc, "resps": [instance.resps]}
                     file.write(json.dumps(sample, ensure_ascii=False, default=str) + "\n")
+            _note_settings(path.parent, task)
         except OSError as error:
             log.warning(
                 "The answers of %s could not be kept aside (%s); an interruption now would lose them.",
@@ -60,5 +61,18 @@ def forget(task: JudgedTask) -> None:
     if path:
         path.unlink(missing_ok=True)
         task.answers_file = None
-        if not any(path.parent.iterdir()):
+        if not any(path.parent.glob("*.jsonl")):
+            _settings_file(path.parent).unlink(missing_ok=True)
             path.parent.rmdir()
+
+
+def _settings_file(folder: Path) -> Path:
+    return folder / f"results_{_DATE}.json"
+
+
+def _note_settings(folder: Path, task: JudgedTask) -> None:
+    """Put a task's settings where a finished run has them, so that judging later needs no option again."""
+    file = _settings_file(folder)
+    noted = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"configs": {}}
+    noted["configs"][task.task_name] = {"metadata": task.config.metadata}
+    file.write_text(json.dumps(noted, ensure_ascii=False, default=str), encoding="utf-8")

@@ -14,7 +14,7 @@ from lm_eval.tasks import TaskManager
 
 from lm_eval_tasks import INCLUDE_PATH
 from lm_eval_tasks.airbench_chat.data import NoDocs
-from lm_eval_tasks.airbench_chat.scoring import CATEGORY
+from lm_eval_tasks.airbench_chat.scoring import check_tasks
 from lm_eval_tasks.settings import AirBenchSettings, read_settings
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -50,9 +50,7 @@ class ScoreGroup(Group):
         self.wanted = len(config["members"])
         self.absent: dict[str, str] = {}
         settings = read_settings("air_bench_chat", config.get("metadata"))
-        for name in settings.tasks or ():
-            if name not in CATEGORY:
-                raise ValueError(f"tasks: unknown task {name!r}. Valid names: {', '.join(CATEGORY)}.")
+        check_tasks(settings.tasks or ())
         self._build(config, settings)
 
     def _build(self, config: dict[str, Any], settings: AirBenchSettings) -> None:

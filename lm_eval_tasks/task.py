@@ -1,8 +1,8 @@
 """A task whose answers are judged: what AIR-Bench-Chat and INTIMA have in common.
 
 lm-eval calls ``build_all_requests`` before generation (here the judge is tried), ``apply_filters`` once after it (here
-all answers are judged at once) and ``process_results`` doc by doc (which reads what was judged). A benchmark adds its docs,
-its questions to the judge and its arithmetic.
+all answers are judged at once) and ``process_results`` doc by doc (which reads what was judged). A benchmark adds its
+docs, its questions to the judge and its arithmetic.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lm_eval.api.task import ConfigurableTask
 
 from lm_eval_tasks import answers as waiting_room
 from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
+from lm_eval_tasks.replay import load_run
 from lm_eval_tasks.settings import read_settings
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -49,6 +50,7 @@ class JudgedTask(ConfigurableTask):
     ) -> None:
         config = {key: value for key, value in (config or {}).items() if key != "class"}
         self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
+        self._replayed = (config.get("metadata") or {}).get("replay")
         self.left_out: dict[str, list[str]] = {}
         self._ranks = 1
         super().__init__(config=config)
@@ -85,8 +87,8 @@ class JudgedTask(ConfigurableTask):
     # What lm-eval calls
 
     def download(self, *_: Any, **__: Any) -> None:
-        """Build the one split from ``load_docs``."""
-        docs, self.left_out = self.load_docs()
+        """Build the one split from ``load_docs``, or from the samples of a stored run that is judged again."""
+        docs, self.left_out = self.load_docs() if not self._replayed else self._stored_docs()
         self.dataset = {self.config.test_split: datasets.Dataset.from_list(docs)}
 
     def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
@@ -99,6 +101,9 @@ class JudgedTask(ConfigurableTask):
         judge = Judge.of(self.settings)
         if not judge.cache.is_finished(self._run_key):
             judge.check(self.trial_question())
+        if self._replayed:
+            judge.fresh = bool(self.config.metadata.get("replay_all"))
+            self._keep_verdicts(judge)
         self.warn_of_settings()
         _unjudged_tasks.add(self)
 
@@ -153,6 +158,28 @@ class JudgedTask(ConfigurableTask):
             return functions
         return {name: JudgedMean() if function is mean else function for name, function in functions.items()}
 
+    def _stored_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+        run = load_run(self._replayed)
+        if self.config.task not in run.samples:
+            raise ValueError(f"{run.folder} holds no samples of {self.config.task}, only of {', '.join(run.samples)}.")
+        docs = [sample["doc"] for sample in run.samples[self.config.task]]
+        return docs, run.judging(self.config.task).get("left_out") or {}
+
+    def _keep_verdicts(self, judge: Judge) -> None:
+        """Give the judge the stored run's verdicts, if they were asked for with the same settings."""
+        run = load_run(self._replayed)
+        before = run.judging(self.config.task).get("settings") or {}
+        now = self._settings_in_results()
+        if any(before.get(key) != now[key] for key in now if key.startswith("judge_") or key == "prompt_version"):
+            return
+        for instance in self._instances:
+            sample = run.samples[self.config.task][instance.doc_id]
+            for repeat, record in enumerate(as_records(sample["filtered_resps"][0])):
+                questions = self.questions(instance.doc, sample["resps"][0][repeat], repeat)
+                for question, verdict in zip(questions.values(), record["verdicts"], strict=False):
+                    if not verdict["reason"]:
+                        judge.remember(question, verdict)
+
     def is_answered(self) -> bool:
         """Whether the model has answered all requests of this task."""
         return bool(self._instances) and all(instance.resps for instance in self._instances)
@@ -170,11 +197,8 @@ class JudgedTask(ConfigurableTask):
 
     def _fingerprint(self) -> str:
         """Identifies this command's requests and settings, so that doing a finished one again needs no trial call."""
-        shape = [
-            self.BENCHMARK,
-            self.settings.model_dump_json(),
-            json.dumps(self.config.metadata, sort_keys=True, default=str),
-        ]
+        metadata = json.dumps(self.config.metadata, sort_keys=True, default=str)
+        shape = [self.BENCHMARK, self.settings.model_dump_json(), str(self.shaping_settings()), metadata]
         shape += [str(tuple(instance.args[:2])) for instance in self._instances]
         return hashlib.sha256("\n".join(shape).encode()).hexdigest()
 
@@ -216,18 +240,15 @@ class JudgedTask(ConfigurableTask):
             f" or on {kept}" if kept else "",
         )
 
+    def _settings_in_results(self) -> dict[str, Any]:
+        keys = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens")
+        return {key: getattr(self.settings, key) for key in keys} | self.shaping_settings()
+
     def _summary(self, judge: Judge, records: list[dict[str, Any]], calls: int) -> dict[str, Any]:
         verdicts = [verdict for record in records for verdict in record["verdicts"]]
         return {
             "benchmark": self.BENCHMARK,
-            "settings": {
-                "judge_model": self.settings.judge_model,
-                "judge_base_url": self.settings.judge_base_url,
-                "judge_temperature": self.settings.judge_temperature,
-                "judge_max_tokens": self.settings.judge_max_tokens,
-                "judge_dialect": sorted(judge.endpoint.learnt),
-                **self.shaping_settings(),
-            },
+            "settings": self._settings_in_results() | {"dialect": sorted(judge.endpoint.learnt)},
             "docs": len(records),
             "judged": sum(record["judged"] for record in records),
             "unjudged": dict(Counter(record["reason"] for record in records if not record["judged"])),

@@ -5,7 +5,7 @@ Source of the rules: the official ``cal_score.py`` and the paper (arXiv 2402.077
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lm_eval_tasks.judge.question import Unjudged, Verdict
@@ -37,6 +37,13 @@ RECORDS = {
 REFERENCE_FIRST, PREDICTION_FIRST = "reference_first", "prediction_first"
 
 
+def check_tasks(names: Iterable[str]) -> None:
+    """Raise a ValueError that lists the valid names if one is unknown."""
+    for name in names:
+        if name not in CATEGORY:
+            raise ValueError(f"tasks: unknown task {name!r}. Valid names: {', '.join(CATEGORY)}.")
+
+
 def orders(do_swap: bool) -> tuple[str, ...]:
     """The orders in which an answer is judged: both, or the reference first only."""
     return (REFERENCE_FIRST, PREDICTION_FIRST) if do_swap else (REFERENCE_FIRST,)
@@ -54,8 +61,8 @@ def judgement(outcomes: dict[str, Verdict | Unjudged]) -> dict[str, Any]:
 
     Returns:
         JSON data: ``judged``, ``reason`` (why not), ``prediction_score`` and ``reference_score`` (1 to 10, means over
-        the orders), ``win`` (prediction strictly above reference), ``position_gap`` (the prediction's score when it stands
-        first minus when it stands second; None without swap) and ``verdicts``, one dict for each order.
+        the orders), ``win`` (prediction strictly above reference), ``position_gap`` (the prediction's score when it
+        stands first minus when it stands second; None without swap) and ``verdicts``, one dict for each order.
     """
     verdicts = [_as_data(order, outcome) for order, outcome in outcomes.items()]
     missing = [verdict["reason"] for verdict in verdicts if verdict["reason"]]

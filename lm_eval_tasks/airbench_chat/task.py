@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cached_property
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -25,9 +26,13 @@ class AirBenchChatTask(JudgedTask):
 
     BENCHMARK = "air_bench_chat"
 
+    @cached_property
+    def prompt_to_judge(self) -> JudgePrompt:
+        """The wording of this run."""
+        return JudgePrompt.load(self.settings.judge_prompt)
+
     def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         """The records of this task whose clips can be sent."""
-        self.prompt_to_judge = JudgePrompt.load(self.settings.judge_prompt)
         return load_docs(self.settings, self.config.dataset_name)
 
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **options: Any) -> Instance:
@@ -36,6 +41,8 @@ class AirBenchChatTask(JudgedTask):
         Raises:
             ValueError: the chat template is not applied, or leaves no place for a clip.
         """
+        if self._replayed:
+            return super().construct_requests(doc, ctx, **options)
         if not options.get("apply_chat_template"):
             raise ValueError(
                 f"{self.task_name} puts audio into a chat: add --apply_chat_template "

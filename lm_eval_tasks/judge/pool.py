@@ -28,6 +28,8 @@ GIVE_UPS = 8
 NOT_ASKED = "judge unavailable"
 """The reason of questions that were not put because the judge had stopped or gone."""
 
+_STORED = ("reply", "judge", "prompt_tokens", "completion_tokens", "attempts")
+
 UNREACHABLE = "judge unreachable"
 
 
@@ -38,6 +40,7 @@ class Judge:
     answering.
 
     Attributes:
+        fresh: whether every question is put again, whatever is stored.
         stopped: why no further question is put, or None.
         answered_by: how many verdicts each model name of the server gave.
     """
@@ -48,7 +51,9 @@ class Judge:
         self.settings = settings
         self.endpoint = Endpoint(settings)
         self.cache = VerdictCache(settings.judge_cache)
+        self.fresh = False
         self.stopped: str | None = None
+        self._remembered: dict[str, dict[str, Any]] = {}
         self.answered_by: Counter[str] = Counter()
         self._checked = False
         self._give_ups = 0
@@ -91,6 +96,10 @@ class Judge:
         """
         with tqdm(total=len(questions), desc=title, unit="call", dynamic_ncols=True) as bar:
             return self._wait(self._put_all(questions, bar))
+
+    def remember(self, question: Question, verdict: dict[str, Any]) -> None:
+        """Take a verdict of a stored run, given as its fields, instead of asking for it again."""
+        self._remembered[self._key(question)] = {name: verdict[name] for name in _STORED}
 
     def submit(self, question: Question) -> Future[Verdict | Unjudged]:
         """Put one question now; the outcome will be in the cache, or in the returned future."""
@@ -143,13 +152,7 @@ class Judge:
         return outcomes
 
     async def _put(self, question: Question) -> Verdict | Unjudged:
-        settings = self.settings
-        key = question.key(
-            base_url=settings.judge_base_url,
-            model=settings.judge_model,
-            temperature=settings.judge_temperature,
-            max_tokens=settings.judge_max_tokens,
-        )
+        key = self._key(question)
         stored = self._stored(question, key)
         if stored:
             return stored
@@ -169,13 +172,21 @@ class Judge:
                 return Unjudged(NOT_ASKED, attempts=1)
         self._give_ups = 0
         if isinstance(outcome, Verdict):
-            fields = ("reply", "judge", "prompt_tokens", "completion_tokens", "attempts")
-            self.cache.put(key, {name: getattr(outcome, name) for name in fields})
+            self.cache.put(key, {name: getattr(outcome, name) for name in _STORED})
             self._heard_from(outcome.judge)
         return outcome
 
+    def _key(self, question: Question) -> str:
+        settings = self.settings
+        return question.key(
+            base_url=settings.judge_base_url,
+            model=settings.judge_model,
+            temperature=settings.judge_temperature,
+            max_tokens=settings.judge_max_tokens,
+        )
+
     def _stored(self, question: Question, key: str) -> Verdict | None:
-        stored = self.cache.get(key)
+        stored = None if self.fresh else self._remembered.get(key) or self.cache.get(key)
         try:
             verdict = Verdict(question.parse(stored["reply"]), **stored, cached=True) if stored else None
         except (NoVerdict, TypeError, KeyError):  # stored by another version of this package

@@ -1,0 +1,151 @@
+"""The command ``lm-eval-tasks``: what lm_eval itself has no command for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lm_eval_tasks import INCLUDE_PATH, __version__
+
+if TYPE_CHECKING:
+    from lm_eval_tasks.replay import StoredRun
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Wrong use is one line and status 2."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status (2 for wrong use or unusable input)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if arguments[:1] == ["run"]:
+            from lm_eval_tasks.run import main as run
+
+            return run(arguments[1:])
+        args = _parser().parse_args(arguments)
+        return args.handler(args)
+    except ValueError as error:
+        print(f"lm-eval-tasks: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("lm-eval-tasks: interrupted; verdicts so far are in the cache", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="lm-eval-tasks", description="Beside lm_eval: paths, data, rejudging and reports.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+
+    command = commands.add_parser("path", help="print the folder for lm_eval --include_path")
+    command.set_defaults(handler=_path)
+
+    commands.add_parser("run", help="lm_eval run with this pack's tasks and its audio model registered", add_help=False)
+
+    command = commands.add_parser("fetch", help="download the data ahead")
+    command.add_argument("benchmark", choices=["air_bench_chat", "intima"])
+    command.add_argument("--tasks", help="AIR-Bench-Chat: comma-separated task names (default: all eight)")
+    command.add_argument(
+        "--source", choices=["auto", "modelscope", "huggingface"], default="auto", help="AIR-Bench-Chat's hub"
+    )
+    command.add_argument("--revision", help="revision of the data on the hub")
+    command.set_defaults(handler=_fetch)
+
+    command = commands.add_parser("rejudge", help="judge the answers of a run again, or for the first time")
+    command.add_argument(
+        "run_dir", metavar="RUN_DIR", help="the run's --output_path, its results file, or kept answers"
+    )
+    command.add_argument(
+        "--all", action="store_true", help="ask for every verdict again (default: keep those of the run)"
+    )
+    command.add_argument("--metadata", default="{}", help="JSON object with settings that differ from the run's")
+    command.add_argument(
+        "--include_path", action="append", default=[], help="folder of your own task files, if the run had one"
+    )
+    command.add_argument("--output_path", help="where the new results go (default: RUN_DIR with -rejudged added)")
+    command.set_defaults(handler=_rejudge)
+
+    from lm_eval_tasks import report
+
+    command = commands.add_parser("report", help="an HTML page, Markdown or CSV of one or more runs")
+    report.add_arguments(command)
+    command.set_defaults(handler=report.run)
+    return parser
+
+
+def _path(_: argparse.Namespace) -> int:
+    print(INCLUDE_PATH)
+    return 0
+
+
+def _fetch(args: argparse.Namespace) -> int:
+    from lm_eval_tasks.settings import read_settings
+
+    given = {"source": args.source, "revision": args.revision, "tasks": args.tasks}
+    settings = read_settings(args.benchmark, {key: value for key, value in given.items() if value})
+    if args.benchmark == "intima":
+        from lm_eval_tasks.intima.data import fetch
+
+        print(fetch(settings))
+        return 0
+    from lm_eval_tasks.airbench_chat import data, scoring
+
+    names = settings.tasks or tuple(scoring.CATEGORY)
+    scoring.check_tasks(names)
+    print(data.fetch(settings, names))
+    return 0
+
+
+def _rejudge(args: argparse.Namespace) -> int:
+    """Run lm_eval with a model that replays the stored answers, so that tables and files are lm_eval's own."""
+    from lm_eval_tasks.replay import load_run
+    from lm_eval_tasks.run import main as run_lm_eval
+
+    stored = load_run(args.run_dir)
+    changes = _json_object(args.metadata)
+    first = next(iter(stored.samples))
+    metadata = {
+        **stored.metadata(first),
+        **changes,
+        "replay": str(Path(args.run_dir).absolute()),
+        "replay_all": args.all,
+    }
+    output = args.output_path or f"{str(args.run_dir).rstrip('/')}-rejudged"
+    command = ["--model", "replay-answers"]
+    command += ["--model_args", json.dumps({"model": stored.model, "run_dir": metadata["replay"]})]
+    for folder in args.include_path:
+        command += ["--include_path", folder]
+    command += ["--tasks", ",".join(_names(stored, metadata)), "--metadata", json.dumps(metadata)]
+    return run_lm_eval([*command, "--output_path", output, "--log_samples"])
+
+
+def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:
+    """What to ask lm_eval for. Kept answers know no groups: AIR-Bench-Chat's tasks are put into theirs."""
+    prefix = "air_bench_chat_"
+    names = stored.top_level()
+    ours = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+    if "group_subtasks" in stored.results or not ours:
+        return names
+    metadata["tasks"] = ours
+    return [name for name in names if not name.startswith(prefix)] + ["air_bench_chat"]
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f'--metadata {text!r}: must be a JSON object such as \'{{"judge_model": "gpt-4o"}}\'')
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

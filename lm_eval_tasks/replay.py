@@ -1,0 +1,172 @@
+"""A finished run, or answers that were kept aside, read back to be judged without the model or the audio."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from lm_eval.api.registry import register_model
+from lm_eval.utils import handle_non_serializable, hash_string
+
+# lm_eval names its files results_<date>.json and samples_<task>_<date>.jsonl, the date in ISO form with "-" for ":"
+_RESULTS = re.compile(r"(?:.*_)?results_(\d{4}-\d{2}-\d{2}T[\d.-]+)\.json")
+_SAMPLES = re.compile(r"samples_(.+)_(\d{4}-\d{2}-\d{2}T[\d.-]+|\d+)\.jsonl")
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What a run left on disk.
+
+    Attributes:
+        samples: task name -> its samples, in the order of their ``doc_id``.
+        results: the results file, or {} where answers were kept aside by a run that did not end.
+    """
+
+    folder: Path
+    samples: dict[str, list[dict[str, Any]]]
+    results: dict[str, Any]
+
+    @property
+    def model(self) -> str:
+        """The name of the model that answered."""
+        return str(self.results.get("model_name") or self.folder.name)
+
+    def metadata(self, task: str) -> dict[str, Any]:
+        """What was set when a task ran, without what lm-eval and this package added."""
+        found = dict(self.results.get("configs", {}).get(task, {}).get("metadata") or {})
+        return {key: value for key, value in found.items() if key not in ("judging", "config_source", "version")}
+
+    def judging(self, task: str) -> dict[str, Any]:
+        """How judging went, or {} where there was none."""
+        return (self.results.get("configs", {}).get(task, {}).get("metadata") or {}).get("judging") or {}
+
+    def top_level(self) -> list[str]:
+        """The names to ask lm-eval for: groups that nothing contains, and tasks outside any group."""
+        groups = self.results.get("group_subtasks", {})
+        inside = {child for children in groups.values() for child in children}
+        tasks = [task for task in self.samples if task not in inside]
+        return [name for name in groups if name not in inside] + tasks
+
+
+def load_run(where: str | Path) -> StoredRun:
+    """Read a run: a folder (the newest results in it or in a folder below), a results file, or kept answers.
+
+    Raises:
+        ValueError: there are no samples, they are damaged, or they do not belong together; says which and what to do.
+    """
+    path = Path(where).expanduser().absolute()
+    return _load_run(path, path.stat().st_mtime_ns if path.exists() else 0)
+
+
+@lru_cache(maxsize=2)  # every task of a run reads it
+def _load_run(path: Path, _mtime_ns: int) -> StoredRun:
+    if not path.exists():
+        raise ValueError(f"{path} does not exist: name the folder that was given to lm_eval as --output_path.")
+    files = [path] if path.is_file() else sorted([*path.glob("*.json"), *path.glob("*/*.json")])
+    found = {match[1]: file for file in files if (match := _RESULTS.fullmatch(file.name))}
+    results_file = found[max(found)] if found else None
+    folder = results_file.parent if results_file else path
+    samples: dict[str, list[dict[str, Any]]] = {}
+    for file in sorted(folder.glob("samples_*.jsonl")) if folder.is_dir() else []:
+        match = _SAMPLES.fullmatch(file.name)
+        if match and (not found or match[2] == max(found)):
+            if match[1] in samples:
+                raise ValueError(f"{folder} holds two files of {match[1]}: keep one.")
+            samples[match[1]] = _read_samples(file)
+    if not samples:
+        raise ValueError(
+            f"{folder} holds no samples_*.jsonl: only a run with --log_samples or --predict_only can be judged again."
+        )
+    run = StoredRun(folder, samples, _read_json(results_file) if results_file else {})
+    _check_complete(run)
+    return run
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged ({error}).") from None
+
+
+def _read_samples(file: Path) -> list[dict[str, Any]]:
+    samples = []
+    with file.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                sample = json.loads(line)
+                answers, doc = sample["resps"][0], sample["doc"]
+            except (ValueError, KeyError, TypeError, IndexError):
+                raise ValueError(
+                    f"{file}, line {number} is no whole sample; the run cannot be judged again from it."
+                ) from None
+            if not isinstance(doc, dict) or not isinstance(answers, list) or not answers:
+                raise ValueError(f"{file}, line {number} has no doc or no answer.")
+            if sample.get("doc_hash", hash := _doc_hash(doc)) != hash:
+                raise ValueError(
+                    f"{file}, line {number}: the doc does not match its doc_hash; it was changed after the run."
+                )
+            samples.append(sample)
+    samples.sort(key=lambda sample: sample["doc_id"])
+    twice = [doc_id for doc_id, count in Counter(sample["doc_id"] for sample in samples).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"{file} holds doc_id {twice[0]} more than once (with several filters, name one run with one filter)."
+        )
+    return samples
+
+
+def _doc_hash(doc: dict[str, Any]) -> str:
+    """The hash that lm-eval logs with a sample (lm_eval/evaluator.py)."""
+    return hash_string(json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False))
+
+
+def _check_complete(run: StoredRun) -> None:
+    limited = run.results.get("config", {}).get("limit")
+    for task, counts in run.results.get("n-samples", {}).items():
+        if task not in run.samples:
+            raise ValueError(f"{run.folder}: the results name {task}, but its samples file is missing.")
+        logged = len(run.samples[task])
+        if logged < counts["effective"] or (logged > counts["original"] and not limited):
+            raise ValueError(
+                f"{run.folder}: {task} has {logged} samples, but the results speak of {counts}: docs do not match."
+            )
+
+
+@register_model("replay-answers")
+class ReplayAnswers(LM):
+    """A model that gives the answers of a stored run.
+
+    Args:
+        run_dir: the run.
+        model: name of the model that answered, for the results file only.
+    """
+
+    MULTIMODAL = True  # it needs no audio, but lm-eval asks before it runs a task with audio
+
+    def __init__(self, run_dir: str, model: str = "", **_: Any) -> None:
+        super().__init__()
+        self.run = load_run(run_dir)
+
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        """The stored answer of each request; a request that occurs again gets the doc's next answer."""
+        given: Counter[tuple[str, int]] = Counter()
+        answers = []
+        for request in requests:
+            of_doc = self.run.samples[request.task_name][request.doc_id]["resps"][0]
+            answers.append(of_doc[min(given[request.task_name, request.doc_id], len(of_doc) - 1)])
+            given[request.task_name, request.doc_id] += 1
+        return answers
+
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        """Not stored by generative tasks."""
+        raise NotImplementedError("a stored run holds answers only")
+
+    loglikelihood_rolling = loglikelihood
