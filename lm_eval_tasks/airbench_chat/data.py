@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS
 from lm_eval_tasks.audio import ARRAY_RATE, BadAudio, find_audio, inspect_audio
+from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.settings import AirBenchSettings
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -31,14 +32,6 @@ LONG_CLIP = 30.0
 """Seconds; many models hear no more than this (the window of Whisper's encoder)."""
 
 _LISTED = 5
-
-
-class DataError(ValueError):
-    """The data cannot be used; the text names the file, the record, the cause and the remedy."""
-
-
-class NoDocs(DataError):
-    """A task has no usable doc in this copy of the data."""
 
 
 def load_docs(settings: AirBenchSettings, task_name: str) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:

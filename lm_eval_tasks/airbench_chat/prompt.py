@@ -6,13 +6,11 @@ qualities, a whole number from 1 to 10 for each of two answers, one line. The wo
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
+from lm_eval_tasks.judge.prompt import Wording
 from lm_eval_tasks.judge.question import NoVerdict, Question, neutraliser, without_reasoning
 
 SYSTEM = (
@@ -49,57 +47,24 @@ FORM = (
 
 FIELDS = ("meta_info", "question", "answer_1", "answer_2")
 _OFFICIAL = {"XAudioX": "meta_info", "XQuestionX": "question", "XAssistant1X": "answer_1", "XAssistant2X": "answer_2"}
-_FIELD = re.compile("|".join([*(re.escape(f"{{{name}}}") for name in FIELDS), *_OFFICIAL]))
 _neutralise = neutraliser(
     ["the start of", "the end of", "detailed audio description", "question", "system", "think", *FIELDS]
 )
 _neutralise_official = re.compile("X(Audio|Question|Assistant[12])X")
 
 
-@dataclass(frozen=True)
-class JudgePrompt:
-    """The wording of one run.
+class JudgePrompt(Wording):
+    """AIR-Bench-Chat's wording: the four fields, each in braces or as the official prompt writes it."""
 
-    Attributes:
-        template: the user's message with the four fields.
-        system: the system message, or "" for none.
-        version: ``pack-`` or ``file-`` and the first 12 hex digits of the wording's SHA-256.
-    """
-
-    template: str
-    system: str
-    version: str
-
-    @classmethod
-    def load(cls, path: str | None) -> JudgePrompt:
-        """The pack's own wording, or that of a UTF-8 text file.
-
-        Raises:
-            ValueError: the file is missing, not UTF-8, or lacks a field; the message names it.
-        """
-        if path is None:
-            return cls(TEMPLATE, SYSTEM, f"pack-{_digest(SYSTEM + TEMPLATE)}")
-        try:
-            template = Path(path).expanduser().read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"judge_prompt={path}: cannot be read as a UTF-8 text file ({error})") from None
-        found = {_name(match[0]) for match in _FIELD.finditer(template)}
-        lacking = [f"{{{name}}}" for name in FIELDS if name not in found]
-        if lacking:
-            raise ValueError(
-                f"judge_prompt={path}: the field(s) {', '.join(lacking)} are missing. The file needs {{meta_info}}, "
-                "{question}, {answer_1} and {answer_2}, or XAudioX, XQuestionX, XAssistant1X and XAssistant2X."
-            )
-        return cls(template, "", f"file-{_digest(template)}")
+    OWN_TEMPLATE = TEMPLATE
+    OWN_SYSTEM = SYSTEM
+    FIELDS = {f"{{{name}}}": name for name in FIELDS} | _OFFICIAL
 
     def ask(self, meta_info: str, question: str, answer_1: str, answer_2: str, repeat: int = 0) -> Question:
-        """The question to the judge, filled in one pass: text inside a value is never taken for a field or a mark."""
-        values = dict(
-            zip(FIELDS, (neutral(text)[0] for text in (meta_info, question, answer_1, answer_2)), strict=True)
-        )
-        text = _FIELD.sub(lambda match: values[_name(match[0])], self.template)
-        system = ({"role": "system", "content": self.system},) if self.system else ()
-        return Question((*system, {"role": "user", "content": text}), parse_scores, FORM, self.version, repeat=repeat)
+        """The question to the judge; no value can pass for a field or a mark."""
+        texts = (neutral(text)[0] for text in (meta_info, question, answer_1, answer_2))
+        messages = self.fill(dict(zip(FIELDS, texts, strict=True)))
+        return Question(messages, parse_scores, FORM, self.version, repeat=repeat)
 
 
 def neutral(text: str) -> tuple[str, bool]:
@@ -107,14 +72,6 @@ def neutral(text: str) -> tuple[str, bool]:
     calm, marks = _neutralise(text)
     calm, fields = _neutralise_official.subn(r"(\1)", calm)
     return calm, marks or fields > 0
-
-
-def _name(field: str) -> str:
-    return _OFFICIAL.get(field) or field.strip("{}")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 _NUMBER = r"[0-9]{1,3}(?:\.[0-9]+)?(?:\s?/\s?10)?"

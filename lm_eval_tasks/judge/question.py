@@ -86,6 +86,20 @@ class Unjudged:
     attempts: int = 0
 
 
+def as_data(outcome: Verdict | Unjudged) -> dict[str, Any]:
+    """An outcome as the JSON data that is logged with a sample, without the value, whose form is the benchmark's."""
+    judged = isinstance(outcome, Verdict)
+    return {
+        "reply": outcome.reply,
+        "judge": outcome.judge,
+        "prompt_tokens": outcome.prompt_tokens,
+        "completion_tokens": outcome.completion_tokens,
+        "attempts": outcome.attempts,
+        "cached": judged and outcome.cached,
+        "reason": None if judged else outcome.reason,
+    }
+
+
 _INVISIBLE = "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]*"
 """Characters without a glyph, which could be slipped into a mark to hide it from a plain search."""
 
