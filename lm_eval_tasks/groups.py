@@ -13,23 +13,30 @@ from lm_eval.config.group import GroupConfig
 from lm_eval.tasks import TaskManager
 
 from lm_eval_tasks import INCLUDE_PATH
-from lm_eval_tasks.airbench_chat.data import NoDocs
-from lm_eval_tasks.airbench_chat.scoring import check_tasks
-from lm_eval_tasks.settings import AirBenchSettings, read_settings
+from lm_eval_tasks.errors import NoDocs
+from lm_eval_tasks.settings import read_settings
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
 FILTER = "judge"
-_OWN = ("task", "class", "members", "mean_over", "group_alias", "aggregate_metric_list", "metadata", "tag", "group")
+_OWN = ("task", "class", "members", "apart", "mean_over", "group_alias", "aggregate_metric_list", "metadata")
+_OWN += ("tag", "group")  # keys of the YAML that its tasks do not get
 
 
 class ScoreGroup(Group):
-    """A group of AIR-Bench-Chat, built by lm-eval from a YAML with ``class:``.
+    """A group of one benchmark, built by lm-eval from a YAML with ``class:``. A subclass sets ``BENCHMARK``.
 
     Of the YAML, ``members`` names tasks or groups of this pack and ``mean_over`` says what is averaged: ``docs`` (every
     judged doc of the members' tasks counts the same) or ``members`` (every member counts the same, and all of them must
-    have a score). Keys that are not the group's own are handed to the tasks, as lm-eval does.
+    have a score). ``apart`` names tasks that run with the group and count in none of its numbers. Keys that are not the
+    group's own are handed to the tasks, as lm-eval does.
+
+    Attributes:
+        settings: the benchmark's settings.
+        absent: member -> why it does not run.
     """
+
+    BENCHMARK: str
 
     def __init__(self, config: dict[str, Any]) -> None:
         parsed = GroupConfig(
@@ -49,33 +56,47 @@ class ScoreGroup(Group):
         self.mean_over = config["mean_over"]
         self.wanted = len(config["members"])
         self.absent: dict[str, str] = {}
-        settings = read_settings("air_bench_chat", config.get("metadata"))
-        check_tasks(settings.tasks or ())
-        self._build(config, settings)
+        self.apart = frozenset(config.get("apart", ()))
+        self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
+        self._build(config)
 
-    def _build(self, config: dict[str, Any], settings: AirBenchSettings) -> None:
+    def not_wanted(self, dataset_name: str) -> str | None:
+        """Why the settings leave the task of this ``dataset_name`` out of the run; None where they don't."""
+        return None
+
+    def _build(self, config: dict[str, Any]) -> None:
         manager = TaskManager(include_path=INCLUDE_PATH, include_defaults=False, metadata=config.get("metadata"))
         overrides = {key: value for key, value in config.items() if key not in _OWN}
-        for name in config["members"]:
-            asked_for = manager.task_index[name].cfg.get("dataset_name")
-            if settings.tasks and asked_for and asked_for not in settings.tasks:
-                self.absent[name] = "not in tasks"
+        empty: dict[str, str] = {}
+        for name in [*config["members"], *config.get("apart", ())]:
+            dataset_name = manager.task_index[name].cfg.get("dataset_name")
+            reason = dataset_name and self.not_wanted(dataset_name)
+            if reason:
+                self.absent[name] = reason
                 continue
             member = {"group": self.name, "task": [{"task": name, **overrides}]}
             try:
                 self.add(manager.load([member])["groups"][self.name].get(name))
             except NoDocs as error:
-                self.absent[name] = str(error)
+                self.absent[name] = empty[name] = str(error)
         if not len(self):
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self.absent.items())
             raise NoDocs(f"{self.name} has no task to run ({reasons}).")
-        for name, reason in self.absent.items():
-            if reason != "not in tasks":
-                log.error("%s runs without %s: %s", self.name, name, reason)
+        for name, reason in empty.items():
+            log.error("%s runs without %s: %s", self.name, name, reason)
+
+    def counted(self) -> list[Task | Group]:
+        """The members whose docs count in the group's numbers."""
+        return [member for member in self if _name(member) not in self.apart]
+
+    def counted_tasks(self) -> list[str]:
+        """The names of all tasks in or below ``counted``."""
+        found = [m.get_all_tasks() if isinstance(m, Group) else [m] for m in self.counted()]
+        return [task.task_name for tasks in found for task in tasks]
 
     def aggregate(self, task_metrics: dict[str, Any]) -> dict[str, Any]:
         """This group's row from the rows of its tasks: each metric with its standard error."""
-        tasks = [task.task_name for task in self.get_all_tasks()]
+        tasks = self.counted_tasks()
         row: dict[str, Any] = {"alias": self.alias or self.name, "name": self.name}
         row["sample_len"] = sum(task_metrics.get(name, {}).get("sample_len", 0) for name in tasks)
         for metric in self.aggregate_metric_list or ():
@@ -83,7 +104,7 @@ class ScoreGroup(Group):
             if value is not None:
                 row[f"{metric.metric},{FILTER}"] = value
                 row[f"{metric.metric}_stderr,{FILTER}"] = "N/A" if error is None else error
-        if self.mean_over == "members" and self.score("gpt_score", task_metrics)[0] is None:
+        if self.mean_over == "members" and self.score(self._first_metric(), task_metrics)[0] is None:
             log.warning(
                 "%s has no score: it needs all of %s, and %s.", self.name, self._needs(), self._lacks(task_metrics)
             )
@@ -96,25 +117,29 @@ class ScoreGroup(Group):
         the root of the summed squared errors over the number of members.
         """
         if self.mean_over == "docs":
-            return _over_docs([task_metrics.get(task.task_name, {}) for task in self.get_all_tasks()], metric)
-        members = [_score_of(member, metric, task_metrics) for member in self]
+            return _over_docs([task_metrics.get(name, {}) for name in self.counted_tasks()], metric)
+        members = [_score_of(member, metric, task_metrics) for member in self.counted()]
         if len(members) < self.wanted or any(value is None for value, _ in members):
             return None, None
         errors = [error for _, error in members if error is not None]
         value = aggregate_subtask_metrics([value for value, _ in members], [1] * len(members), weight_by_size=False)
         return value, float(unweighted_mean_stderr(errors)) if len(errors) == len(members) else None
 
+    def _first_metric(self) -> str:
+        return self.aggregate_metric_list[0].metric
+
     def _needs(self) -> str:
         return ", ".join(self._config.task)
 
     def _lacks(self, task_metrics: dict[str, Any]) -> str:
-        empty = [
-            m.name if isinstance(m, Group) else m.task_name
-            for m in self
-            if _score_of(m, "gpt_score", task_metrics)[0] is None
-        ]
+        metric = self._first_metric()
+        empty = [_name(m) for m in self.counted() if _score_of(m, metric, task_metrics)[0] is None]
         reasons = [f"{name} is left out ({reason})" for name, reason in self.absent.items()]
         return "; ".join([*reasons, *(f"{name} has no judged doc or not all of its parts" for name in empty)])
+
+
+def _name(member: Task | Group) -> str:
+    return member.name if isinstance(member, Group) else member.task_name
 
 
 def _score_of(member: Task | Group, metric: str, task_metrics: dict[str, Any]) -> tuple[float | None, float | None]:

@@ -77,7 +77,10 @@ def neutral(text: str) -> tuple[str, bool]:
 _NUMBER = r"[0-9]{1,3}(?:\.[0-9]+)?(?:\s?/\s?10)?"
 _PAIR = re.compile(rf"({_NUMBER})(?:\s*,\s*|\s+)({_NUMBER})")
 _ONE = re.compile(_NUMBER)
-_LABEL = r"(?:the )?(?:(?:score|rating) (?:of|for) )?(?:assistant|answer)[ _]?([12])(?:[’']?s)?(?: ?(?:answer|score|rating))?"
+_LABEL = (
+    r"(?:the )?(?:(?:score|rating) (?:of|for) )?(?:assistant|answer)[ _]?([12])(?:[’']?s)?"
+    r"(?: ?(?:answer|score|rating))?"
+)
 _LABELLED = re.compile(rf"{_LABEL}\s*[:=]\s*({_NUMBER})", re.IGNORECASE)
 _LABELLED_PAIR = re.compile(rf"{_LABELLED.pattern}[\s,;]+{_LABELLED.pattern}", re.IGNORECASE)
 _LATER_PAIR = re.compile(rf"[^0-9\n]*({_NUMBER})(?:\s*,\s*|[ \t]+)({_NUMBER})[^0-9\n]*")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lm_eval_tasks.judge.question import Unjudged, Verdict
+from lm_eval_tasks.judge.question import Unjudged, Verdict, as_data
 
 CATEGORY = {
     "speech_QA": "speech",
@@ -102,13 +102,7 @@ def _as_data(order: str, outcome: Verdict | Unjudged) -> dict[str, Any]:
     return {
         "order": order,
         **dict(zip(sides(order), values, strict=True)),
-        "reply": outcome.reply,
-        "judge": outcome.judge,
-        "prompt_tokens": outcome.prompt_tokens,
-        "completion_tokens": outcome.completion_tokens,
-        "attempts": outcome.attempts,
-        "cached": isinstance(outcome, Verdict) and outcome.cached,
-        "reason": None if isinstance(outcome, Verdict) else outcome.reason,
+        **as_data(outcome),
     }
 
 
