@@ -61,10 +61,12 @@ def write_wav(path: Path, seconds: float = 0.5) -> Path:
     return path
 
 
-def air_samples(count: int, rng: random.Random, skill: float, audio: Path | None, hostile: bool) -> dict[str, list[dict]]:
+def air_samples(
+    count: int, rng: random.Random, skill: float, audio: Path | None, hostile: bool
+) -> dict[str, list[dict]]:
     """Returns task -> logged samples, shared out over the tasks as in the benchmark (each task has at least one)."""
     tasks: dict[str, list[dict]] = {}
-    made = 0
+    made, fixed = 0, random.Random(0)  # the docs are the same in every run
     for name, (sources, share, category) in AIR.items():
         for index in range(max(1, round(count * share / 2200))):
             prediction = [min(10, max(1, round(rng.gauss(skill, 2)))) for _ in range(2)]
@@ -105,9 +107,11 @@ def air_samples(count: int, rng: random.Random, skill: float, audio: Path | None
                 "task_name": name,
                 "dataset_name": sources[index % len(sources)],
                 "category": category,
-                "question": f"What does the clip tell us about its {rng.choice(['mood', 'place', 'speaker', 'tempo'])}?",
-                "answer_gt": rng.choice(TALK),
-                "meta_info": str({"caption": " ".join(rng.choices(TALK, k=4)), "length": f"{rng.random() * 30:.1f}"}),
+                "question": f"What does it tell us about its {fixed.choice(['mood', 'place', 'speaker', 'tempo'])}?",
+                "answer_gt": fixed.choice(TALK),
+                "meta_info": str(
+                    {"caption": " ".join(fixed.choices(TALK, k=4)), "length": f"{fixed.random() * 30:.1f}"}
+                ),
                 "path": f"{made}.wav",
                 "audio": {
                     "path": path,
@@ -147,8 +151,10 @@ def intima_samples(count: int, rng: random.Random, warmth: float, hostile: bool)
         levels = {}
         for index, (name, traits) in enumerate(CLASSES.items()):
             strength = (warmth, 1 - warmth, 0.35)[index]
-            values = [min(3, int(rng.random() * strength * 5)) for _ in traits]
-            levels |= {trait: ("none", "low", "medium", "high")[value] for trait, value in zip(traits, values, strict=True)}
+            values = [min(3, int(rng.random() * (strength + 0.35) * 3.2)) for _ in traits]
+            levels |= {
+                trait: ("none", "low", "medium", "high")[value] for trait, value in zip(traits, values, strict=True)
+            }
             levels[name] = ("none", "low", "medium", "high")[max(values)]
         rank = {"none": 0, "low": 1, "medium": 2, "high": 3}
         warm, bound, neutral = (rank[levels[name]] for name in CLASSES)
@@ -172,7 +178,9 @@ def intima_samples(count: int, rng: random.Random, warmth: float, hostile: bool)
             "category": category,
             "model": writers[made % 3],
         }
-        answer = "I am glad you told me. I am a program, though, and a friend may understand this better. " * (1 + made % 3)
+        answer = "I am glad you told me. I am a program, though, and a friend may understand this better. " * (
+            1 + made % 3
+        )
         if hostile and made == 0:
             doc["prompt"], answer, record["verdicts"][0]["reply"] = HOSTILE, HOSTILE, HOSTILE
         sample = _sample(made, doc, answer, record)

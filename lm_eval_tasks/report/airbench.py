@@ -44,19 +44,20 @@ def leaderboard(runs: list[Run]) -> Table:
         if not run.has(facts.AIR):
             continue
         judge, remark = judge_of(run, facts.AIR)
-        cells = [Cell(judge)] + [score_cell(run.estimate(group, "gpt_score")) for group in facts.LEADERBOARD.values()]
-        rows.append(Row(run.label, tuple(cells), remark, index, "ours"))
+        cells = [score_cell(run.estimate(group, "gpt_score")) for group in facts.LEADERBOARD.values()]
+        rows.append(Row(run.label, (*cells, Cell(judge)), remark, index, "ours"))
     for model, scores in facts.PUBLISHED:
-        cells = [Cell(facts.OFFICIAL_JUDGE)]
-        for score in scores:
-            cells.append(Cell("–", reason="not published") if score is None else Cell(f"{score:.2f}", value=score))
-        rows.append(Row(model, tuple(cells), "", None, "published"))
+        cells = [
+            Cell("–", reason="not published") if score is None else Cell(f"{score:.2f}", value=score)
+            for score in scores
+        ]
+        rows.append(Row(model, (*cells, Cell(facts.OFFICIAL_JUDGE)), "", None, "published"))
     notes = [
         f"Published rows: the official repository's leaderboard, judge {facts.OFFICIAL_JUDGE}, printed there without "
         "standard errors. A score of another judge is on another scale: compare it with scores of the same judge only.",
         "Scores 1 to 10, ± one standard error, as in lm_eval's results file.",
     ]
-    return Table("air_leaderboard", "Leaderboard", ("Model", "Judge", *facts.LEADERBOARD), tuple(rows), tuple(notes))
+    return Table("air_leaderboard", "Leaderboard", ("Model", *facts.LEADERBOARD, "Judge"), tuple(rows), tuple(notes))
 
 
 def judge_of(run: Run, benchmark: str) -> tuple[str, str]:
@@ -100,14 +101,20 @@ def _metric_cells(run: Run, name: str) -> tuple[Cell, ...]:
         if metric == "position_gap" and estimate.value is None and name not in run.judging:
             cells.append(Cell("–", reason="the position gap is reported by task only"))
         else:
-            cells.append(rate_cell(estimate) if metric == "win_rate" else score_cell(estimate, metric == "position_gap"))
+            cells.append(
+                rate_cell(estimate) if metric == "win_rate" else score_cell(estimate, metric == "position_gap")
+            )
     summary = run.judging.get(name)
     if summary is None:
         reason = "counted by task below"
-        return (*cells, Cell("", reason=""), Cell("", reason="")) if name in facts.AIR_GROUPS.values() else (
-            *cells,
-            count_cell(None, reason),
-            count_cell(None, reason),
+        return (
+            (*cells, Cell("", reason=""), Cell("", reason=""))
+            if name in facts.AIR_GROUPS.values()
+            else (
+                *cells,
+                count_cell(None, reason),
+                count_cell(None, reason),
+            )
         )
     unjudged = summary.get("unjudged")
     missing = sum(unjudged.values()) if isinstance(unjudged, dict) and _counts(unjudged) else None
@@ -161,15 +168,16 @@ def point(label: str, row: str, estimate: Estimate, low: float, high: float, for
 
 def spreads(runs: list[Run]) -> list[Spread]:
     """Returns the histogram and tally of each run whose samples were logged."""
+    logged = [run for run in runs if any(answer.judged for answer in run.answers.get(facts.AIR, []))]
+    widths = (charts.HALF,) if len(logged) > 1 else (charts.WIDE, charts.NARROW)
     out = []
     for index, run in enumerate(runs):
         judged = [answer for answer in run.answers.get(facts.AIR, []) if answer.score is not None]
         pairs = [(a.score, a.reference_score) for a in judged if a.reference_score is not None]
         if not pairs:
             continue
-        chart = charts.score_histogram(
-            run.label, stats.histogram([p for p, _ in pairs]), stats.histogram([r for _, r in pairs]), index
-        )
+        predictions, references = (stats.histogram(scores) for scores in zip(*pairs, strict=True))
+        chart = charts.score_histogram(run.label, predictions, references, index, widths)
         wins = sum(p > r for p, r in pairs)
         ties = sum(p == r for p, r in pairs)
         out.append(Spread(run.label, index, chart, Tally(wins, ties, len(pairs) - wins - ties)))
@@ -184,7 +192,7 @@ def mismatches(run: Run) -> list[str]:
         estimate = run.estimate(task, "gpt_score")
         if scores and estimate.value is not None and abs(sum(scores) / len(scores) - estimate.value) > 0.005:
             out.append(
-                f"{facts.group_title(task)}: the logged samples' mean is {sum(scores) / len(scores):.2f} ({len(scores)} "
-                f"docs), lm_eval's results say {estimate.value:.2f}; the report prints lm_eval's"
+                f"{facts.group_title(task)}: the logged samples' mean is {sum(scores) / len(scores):.2f} "
+                f"({len(scores)} docs), lm_eval's results say {estimate.value:.2f}; the report prints lm_eval's"
             )
     return out

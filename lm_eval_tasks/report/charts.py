@@ -1,4 +1,4 @@
-"""The report's charts, drawn with matplotlib as inline SVG; each comes in a wide and a narrow form for the page to pick."""
+"""The report's charts, drawn with matplotlib as inline SVG, in a wide and a narrow form for the page to pick."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from lm_eval_tasks.report import svg
-from lm_eval_tasks.report.svg import CARD, INK, MUTED, PALE, RULE, SERIES, plain
+from lm_eval_tasks.report.svg import CARD, INK, LABELS, MUTED, PALE, SERIES, plain
 
-WIDE, NARROW = 960.0, 360.0
+WIDE, NARROW, HALF, THIRD = 1026.0, 336.0, 480.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,15 @@ def color(index: int) -> str:
     return SERIES[index % len(SERIES)]
 
 
-def both_widths(draw: Callable[[float], tuple[Figure, dict[str, str]]], title: str) -> Markup:
-    """Draws a chart for a desk and for a phone; the style sheet shows the one that fits."""
+def at_widths(
+    draw: Callable[[float], tuple[Figure, dict[str, str]]], title: str, widths: Sequence[float] = (WIDE, NARROW)
+) -> Markup:
+    """Draws a chart for a desk and for a phone, of which the style sheet shows the one that fits; or at one width."""
     parts = []
-    for width, css_class in ((WIDE, "wide"), (NARROW, "narrow")):
+    for width in widths:
         with svg.settings():
             figure, tips = draw(width)
-            parts.append(svg.to_svg(figure, title, tips, css_class))
+            parts.append(svg.to_svg(figure, title, tips, {WIDE: "wide", NARROW: "narrow"}.get(width, "")))
     return Markup("").join(parts)
 
 
@@ -62,6 +64,7 @@ def dots(
     background: Sequence[Sequence[tuple[float, str]]] = (),
     gaps: Sequence[int] = (),
     hues: Sequence[int] = (),
+    widths: Sequence[float] = (WIDE, NARROW),
 ) -> Markup:
     """Draws rows of dots with their intervals.
 
@@ -77,6 +80,7 @@ def dots(
         background: for each row, other values to mark with a pale tick, with their names.
         gaps: rows before which some room is left.
         hues: place of each run in the report, which gives its colour; by default 0, 1, ...
+        widths: at which the chart is drawn.
     """
 
     def draw(width: float) -> tuple[Figure, dict[str, str]]:
@@ -85,19 +89,21 @@ def dots(
         pitch = max(34.0, 18 + lane * len(series))
         places, at = [], 0.0
         for index in range(len(rows)):
-            at += 0.4 * pitch if index in gaps else 0
+            at += 14 if index in gaps else 0
             places.append(at)
             at += pitch
-        top, bottom = 8.0, 50.0
+        top, bottom = 6.0, 46.0
         height = at + top + bottom
         figure = svg.new_figure(width, height)
-        left = 12.0 if narrow else 210.0
+        left = 4.0 if narrow else 196.0
         if narrow:  # on a phone the label stands above its dots
             places = [place + 14 * (index + 1) for index, place in enumerate(places)]
             height += 14 * len(rows)
             figure.set_size_inches(width / 72, height / 72)
-        right = 44.0
-        axes = figure.add_axes((left / width, bottom / height, (width - left - right) / width, 1 - (top + bottom) / height))
+        right = 46.0 if narrow else 60.0
+        axes = figure.add_axes(
+            (left / width, bottom / height, (width - left - right) / width, 1 - (top + bottom) / height)
+        )
         axes.set_xlim(*limits)
         axes.set_ylim(height - top - bottom, 0)
         if ticks is not None:
@@ -107,7 +113,7 @@ def dots(
         axes.spines["bottom"].set_visible(False)
         axes.set_xlabel(axis, labelpad=8)
         centers = [place + pitch / 2 for place in places]
-        _row_labels(axes, rows, centers, pitch, narrow)
+        _row_labels(axes, rows, centers, 0 if not narrow else pitch, left)
         if zero:
             axes.axvline(0, color=MUTED, linewidth=1.2)
         tips: dict[str, str] = {}
@@ -115,46 +121,49 @@ def dots(
             for value, name in marks:
                 gid = f"tip{len(tips)}"
                 tips[gid] = f"{name}: {form.format(value)}"
-                axes.plot([value, value], [center - 9, center + 9], color=PALE, linewidth=3, gid=gid, solid_capstyle="round")
+                axes.plot(
+                    [value, value], [center - 9, center + 9], color=PALE, linewidth=3, gid=gid, solid_capstyle="round"
+                )
         for index, run in enumerate(series):
             offset = (index - (len(series) - 1) / 2) * lane
             for center, point in zip(centers, run.points, strict=True):
-                _dot(axes, point, center + offset, color(hues[index] if hues else index), tips, form, labelled=len(series) <= 2)
+                hue = color(hues[index] if hues else index)
+                _dot(axes, point, center + offset, hue, tips)
+                if point.value is not None:  # the numbers stand in a column of their own, clear of the dots
+                    place = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "va": "center"}
+                    words, paint = form.format(point.value).replace("-", "−"), hue if len(series) > 1 else INK
+                    axes.annotate(words, (1, center + offset), (12, 0), color=paint, fontsize=12, **place)
         return figure, tips
 
-    return both_widths(draw, title)
+    return at_widths(draw, title, widths)
 
 
-def _row_labels(axes: Axes, rows: Sequence[str], centers: Sequence[float], pitch: float, narrow: bool) -> None:
-    """Writes the rows' names left of the axes, or above the dots where there is no room."""
-    if not narrow:
-        axes.set_yticks(centers, [plain(row, 28) for row in rows])
-        axes.tick_params(axis="y", pad=12)
-        return
+def _row_labels(axes: Axes, rows: Sequence[str], centers: Sequence[float], above: float, left: float) -> None:
+    """Writes the rows' names at the left edge, or above the dots (by half of `above`) where there is no room."""
     axes.set_yticks([])
+    place = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "va": "center", "ha": "left"}
     for row, center in zip(rows, centers, strict=True):
-        axes.text(0, center - pitch / 2 - 2, plain(row, 40), transform=axes.get_yaxis_transform(), va="center", color=INK)
+        name = plain(row, 40 if above else 26)
+        axes.annotate(name, (0, center - (above / 2 + 2 if above else 0)), (-left, 0), color=INK, fontsize=13, **place)
 
 
-def _dot(axes: Axes, point: Point, y: float, hue: str, tips: dict[str, str], form: str, labelled: bool) -> None:
-    """Draws one value: its interval as a line, the value as a dot with a rim, and its number at the right end."""
+def _dot(axes: Axes, point: Point, y: float, hue: str, tips: dict[str, str]) -> None:
+    """Draws one value: its interval as a line, the value as a dot with a rim."""
     if point.value is None:
         return
     low, high = axes.get_xlim()
     gid = f"tip{len(tips)}"
     tips[gid] = point.tip
-    end = point.value
     if point.low is not None and point.high is not None:
-        axes.plot([max(point.low, low), min(point.high, high)], [y, y], color=hue, linewidth=2.2, solid_capstyle="round")
-        end = max(end, min(point.high, high))
-    axes.plot([point.value], [y], "o", color=hue, markersize=10.5, markeredgecolor=CARD, markeredgewidth=2, gid=gid, clip_on=False)
-    if labelled:
-        axes.annotate(
-            form.format(point.value), (end, y), (9, 0), textcoords="offset points", va="center", fontsize=11.5, color=MUTED
-        )
+        ends = [max(point.low, low), min(point.high, high)]
+        axes.plot(ends, [y, y], color=hue, linewidth=2.4, solid_capstyle="round", clip_on=False)
+    rim = {"markeredgecolor": CARD, "markeredgewidth": 2}
+    axes.plot([point.value], [y], "o", color=hue, markersize=11, gid=gid, clip_on=False, **rim)
 
 
-def score_histogram(name: str, prediction: Sequence[int], reference: Sequence[int], index: int) -> Markup:
+def score_histogram(
+    name: str, prediction: Sequence[int], reference: Sequence[int], index: int, widths: Sequence[float]
+) -> Markup:
     """Draws how often each score was given: bars for the predictions, a line of steps for the references."""
     title = f"{plain(name)}: histogram of the scores of predictions and references"
 
@@ -169,7 +178,9 @@ def score_histogram(name: str, prediction: Sequence[int], reference: Sequence[in
             gid = f"tip{len(tips)}"
             tips[gid] = f"score {score:g}: {count} predictions, {other} references"
             if count:
-                bar = FancyBboxPatch((score - 0.2, 0), 0.4, count, boxstyle="square,pad=0", color=color(index), linewidth=0)
+                bar = FancyBboxPatch(
+                    (score - 0.2, 0), 0.4, count, boxstyle="square,pad=0", color=color(index), linewidth=0
+                )
                 bar.set_gid(gid)
                 axes.add_patch(bar)
         axes.stairs(reference, [score - 0.25 for score in scores] + [scores[-1] + 0.25], color=INK, linewidth=1.6)
@@ -183,20 +194,20 @@ def score_histogram(name: str, prediction: Sequence[int], reference: Sequence[in
         axes.set_xlabel("score", labelpad=6)
         return figure, tips
 
-    return both_widths(draw, title)
+    return at_widths(draw, title, widths)
 
 
 def stacked(rows: Sequence[str], parts: Sequence[str], shares: Sequence[Sequence[float | None]], title: str) -> Markup:
     """Draws shares that sum to one as a bar of parts for each row; None leaves the row empty."""
-    shades = (SERIES[1], SERIES[2], SERIES[0], RULE)
+    shades = LABELS
 
     def draw(width: float) -> tuple[Figure, dict[str, str]]:
         narrow = width < 500
         pitch = 48.0 if narrow else 34.0
         height = pitch * len(rows) + 42
         figure = svg.new_figure(width, height)
-        left = 12.0 if narrow else 210.0
-        axes = figure.add_axes((left / width, 38 / height, (width - left - 44) / width, 1 - 42 / height))
+        left = 4.0 if narrow else 196.0
+        axes = figure.add_axes((left / width, 38 / height, (width - left - 26) / width, 1 - 42 / height))
         tips: dict[str, str] = {}
         centers = [pitch * (index + 0.5) for index in range(len(rows))]
         for center, row, values in zip(centers, rows, shares, strict=True):
@@ -206,7 +217,9 @@ def stacked(rows: Sequence[str], parts: Sequence[str], shares: Sequence[Sequence
                     continue
                 gid = f"tip{len(tips)}"
                 tips[gid] = f"{row}, {part}: {value:.1%}"
-                axes.barh(center + (9 if narrow else 0), value, 20, left=at, color=hue, edgecolor=CARD, linewidth=1.5, gid=gid)
+                axes.barh(
+                    center + (9 if narrow else 0), value, 20, left=at, color=hue, edgecolor=CARD, linewidth=1.5, gid=gid
+                )
                 axes.containers[-1][0].set_gid(gid)
                 at += value
         axes.set_xlim(0, 1)
@@ -214,7 +227,7 @@ def stacked(rows: Sequence[str], parts: Sequence[str], shares: Sequence[Sequence
         axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
         axes.spines["left"].set_visible(False)
         axes.spines["bottom"].set_visible(False)
-        _row_labels(axes, rows, centers, 34 if not narrow else 22, narrow)
+        _row_labels(axes, rows, centers, 24 if narrow else 0, left)
         return figure, tips
 
-    return both_widths(draw, title)
+    return at_widths(draw, title)

@@ -133,7 +133,7 @@ def _air_chart(first: Run, second: Run, differences: dict[str, Estimate], index:
         rows,
         [charts.Series(second.label, points)],
         title=f"Difference of {second.label} and {first.label} by category with 95 % intervals",
-        axis=f"← {charts.plain(first.label, 24)} higher    ·    {charts.plain(second.label, 24)} higher →",
+        axis=f"← {charts.plain(second.label, 18)} lower    ·    higher →",
         limits=(-reach, reach),
         form="{:+.2f}",
         zero=True,

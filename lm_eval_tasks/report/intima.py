@@ -47,22 +47,26 @@ def shown_groups(run: Run) -> dict[str, str]:
     return groups
 
 
-def heat_table(run: Run) -> Table:
+def all_intervals(run: Run) -> dict[str, Intervals]:
+    """Returns the bootstrap intervals of every group that is shown."""
+    return {name: bootstrap(run, name) for name in shown_groups(run).values()}
+
+
+def heat_table(run: Run, intervals: dict[str, Intervals]) -> Table:
     """Returns the rates of classes and traits by category of prompt, as a shaded table."""
     groups = shown_groups(run)
-    intervals = {name: bootstrap(run, name) for name in groups.values()}
     rows = []
     for metric in facts.INTIMA_METRICS:
         cells = []
         for name in groups.values():
             estimate = run.estimate(name, metric)
-            ends = intervals[name].get(metric)
+            ends = intervals.get(name, {}).get(metric)
             tip = f"95 % interval {100 * ends[0]:.1f} to {100 * ends[1]:.1f} %" if ends else ""
             cells.append(rate_cell(estimate, heat=True, tip=tip))
         rows.append(Row(facts.metric_title(metric), tuple(cells), "", None, "group" if _is_class(metric) else "task"))
     for label, title in facts.INTIMA_LABELS.items():
         cells = [rate_cell(run.estimate(name, label)) for name in groups.values()]
-        rows.append(Row(f"Label: {title.lower()}", tuple(cells), "", None, "label"))
+        rows.append(Row(f"Label: {title.lower()}", tuple(cells), "", None, "share"))
     return Table(
         "intima_rates",
         "Classes, traits and labels by category of prompt",
@@ -80,13 +84,12 @@ def _is_class(metric: str) -> bool:
     return metric in facts.INTIMA_CLASSES
 
 
-def _points(run: Run, places: list[tuple[str, str, str]]) -> tuple[charts.Point, ...]:
+def _points(run: Run, places: list[tuple[str, str, str]], intervals: dict[str, Intervals]) -> tuple[charts.Point, ...]:
     """Returns the dots of (row, group, metric) with bootstrap intervals where samples were logged."""
-    cache: dict[str, Intervals] = {}
     points = []
     for row, group, metric in places:
         estimate = run.estimate(group, metric)
-        ends = cache.setdefault(group, bootstrap(run, group)).get(metric)
+        ends = intervals.get(group, {}).get(metric)
         if estimate.value is None or ends is None:
             percent = Estimate(_percent(estimate.value), None, estimate.reason)
             points.append(point(run.label, row, percent, 0, 100, "{:.0f} %"))
@@ -102,8 +105,15 @@ def _percent(value: float | None) -> float | None:
     return None if value is None else 100 * value
 
 
-def bars(runs: list[Run], metrics: list[str], by_category: bool) -> Markup:
-    """Draws rates with 95 % bootstrap intervals over prompts: one metric by category, or metrics over all prompts."""
+def bars(runs: list[Run], intervals: list[dict[str, Intervals]], metrics: list[str], by_category: bool) -> Markup:
+    """Draws rates with 95 % bootstrap intervals over prompts: one metric by category, or metrics over all prompts.
+
+    Args:
+        runs: all runs of the report.
+        intervals: of each run, what `all_intervals` returns.
+        metrics: the rows; with `by_category` only the first is drawn.
+        by_category: whether the rows are categories of prompts.
+    """
     shown = [(index, run) for index, run in enumerate(runs) if run.has(facts.INTIMA)]
     if by_category:
         names = {title: name for _, run in shown for title, name in shown_groups(run).items()}
@@ -115,7 +125,7 @@ def bars(runs: list[Run], metrics: list[str], by_category: bool) -> Markup:
         title, gaps = "Traits over all prompts", (4, 8)
     return charts.dots(
         [row for row, _, _ in places],
-        [charts.Series(run.label, _points(run, places)) for _, run in shown],
+        [charts.Series(run.label, _points(run, places, intervals[index])) for index, run in shown],
         title=f"{title}, 95 % intervals by bootstrap: " + ", ".join(run.label for _, run in shown),
         axis="% of answers",
         limits=(0, 100),
@@ -123,6 +133,7 @@ def bars(runs: list[Run], metrics: list[str], by_category: bool) -> Markup:
         form="{:.0f}",
         gaps=gaps,
         hues=[index for index, _ in shown],
+        widths=(charts.THIRD,) if by_category else (charts.WIDE, charts.NARROW),
     )
 
 
@@ -151,12 +162,12 @@ def summary(runs: list[Run]) -> Table:
     for index, run in enumerate(runs):
         if run.has(facts.INTIMA):
             asked, _ = run.judges(facts.INTIMA)
-            cells = [Cell(", ".join(asked) or "not recorded")]
-            cells += [rate_cell(run.estimate(_whole(run), metric)) for metric in facts.INTIMA_CLASSES]
+            cells = [rate_cell(run.estimate(_whole(run), metric)) for metric in facts.INTIMA_CLASSES]
             cells += [rate_cell(run.estimate(_whole(run), label)) for label in facts.INTIMA_LABELS]
             remark = f"--limit {run.limit}" if run.limit is not None else ""
-            rows.append(Row(run.label, tuple(cells), remark, index, "ours"))
+            judge = Cell(", ".join(asked) or "not recorded")
+            rows.append(Row(run.label, (*cells, judge), remark, index, "ours"))
     labels = (f"Label {title.lower()}" for title in facts.INTIMA_LABELS.values())
-    head = ("Model", "Judge", *(f"{title}" for title in facts.INTIMA_CLASSES.values()), *labels)
+    head = ("Model", *facts.INTIMA_CLASSES.values(), *labels, "Judge")
     notes = ("% of judged answers, ± one standard error, as in lm_eval's results file; the four labels sum to 100.",)
     return Table("intima_summary", "The three classes over all prompts", head, tuple(rows), notes)

@@ -64,7 +64,7 @@ def judging_table(runs: list[Run]) -> Table:
             )
             rows.append(Row(run.label, cells, "", index, "ours"))
     head = ("Run", "Benchmark", "Docs", "Judged", "Unjudged", "Reasons", "Flags", "Calls", "From cache")
-    notes = ("An unjudged doc is in no mean and no rate. Calls: those made to the judge, besides those taken from the cache.",)
+    notes = ("An unjudged doc is in no mean and no rate. Calls: those made to the judge, beside those from the cache.",)
     return Table("judging", "Judged and unjudged", (*head, "Prompt tokens", "Reply tokens"), tuple(rows), notes)
 
 
@@ -84,7 +84,9 @@ def settings_table(runs: list[Run]) -> Table:
         cells = tuple(Cell(values.get(name, "–"), reason="" if name in values else "not stored") for values in stored)
         rows.append(Row(name, cells, "", None, "differs" if len({cell.text for cell in cells}) > 1 else ""))
     rows.append(Row("judge that answered", tuple(_answered(run, name) for run, name in columns)))
-    rows.append(Row("lm_eval --limit", tuple(Cell("none" if run.limit is None else text(run.limit)) for run, _ in columns)))
+    rows.append(
+        Row("lm_eval --limit", tuple(Cell("none" if run.limit is None else text(run.limit)) for run, _ in columns))
+    )
     rows.append(Row("results written", tuple(Cell(run.date.replace("T", " ")[:19]) for run, _ in columns)))
     head = ("Setting", *(f"{run.label} · {_TITLES[benchmark]}" for run, benchmark in columns))
     return Table("settings", "Settings that shape the numbers", head, tuple(rows))
@@ -110,7 +112,7 @@ def warnings(runs: Iterable[Run]) -> list[tuple[str, str]]:
     for run in runs:
         say = [*_judge_warnings(run)]
         if run.limit is not None:
-            say.insert(0, f"made with --limit {run.limit}: a trial on part of the docs, not a result of the benchmark.")
+            say.insert(0, f"Made with --limit {run.limit}: a trial on part of the docs, not a result of the benchmark.")
         for benchmark, title in _TITLES.items():
             if not run.has(benchmark):
                 continue
@@ -118,7 +120,9 @@ def warnings(runs: Iterable[Run]) -> list[tuple[str, str]]:
             unjudged = int(sum(sums["unjudged"].values()))
             if unjudged:
                 docs = int(sums["docs"] or unjudged)
-                say.append(f"{title}: {unjudged} of {docs} docs are unjudged and in no score ({_counted(sums['unjudged'])}).")
+                say.append(
+                    f"{title}: {unjudged} of {docs} docs are unjudged and in no score ({_counted(sums['unjudged'])})."
+                )
             for task, kind, names in left_out(run, benchmark):
                 some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
                 say.append(f"{title}, {task}: left out before generation, {kind}: {some}.")
@@ -128,7 +132,9 @@ def warnings(runs: Iterable[Run]) -> list[tuple[str, str]]:
                     "add --log_samples (with --output_path) to the next lm_eval command."
                 )
         if run.damaged:
-            some = "; ".join(map(str, run.damaged[:3])) + (f"; and {len(run.damaged) - 3} more" if len(run.damaged) > 3 else "")
+            some = "; ".join(map(str, run.damaged[:3])) + (
+                f"; and {len(run.damaged) - 3} more" if len(run.damaged) > 3 else ""
+            )
             say.append(f"{len(run.damaged)} lines of its sample files could not be used ({some}).")
         say += [f"{note}." for note in (*run.notes, *mismatches(run))]
         out += [(run.label, sentence) for sentence in say]
@@ -146,4 +152,5 @@ def _judge_warnings(run: Run) -> Iterable[str]:
                 "its scores are not on the scale of the published rows."
             )
         if len(answered) > 1:
-            yield f"{title} was answered by {len(answered)} judges ({', '.join(answered)}): its scores mix their scales."
+            names = ", ".join(answered)
+            yield f"{title} was answered by {len(answered)} judges ({names}): its scores mix their scales."

@@ -101,7 +101,7 @@ def _read_json(file: Path) -> dict[str, Any]:
         cause = " ".join(str(error).split())[:200]
         raise ValueError(f"{file} can't be read as lm_eval's results ({cause}): run lm_eval again") from error
     if not isinstance(data, dict) or not isinstance(data.get("results"), dict):
-        raise ValueError(f"{file} is not a results file of lm_eval (it has no \"results\"): name another folder")
+        raise ValueError(f'{file} is not a results file of lm_eval (it has no "results"): name another folder')
     return data
 
 

@@ -12,9 +12,7 @@ from lm_eval_tasks.report.audio import Clips
 from lm_eval_tasks.report.records import Answer, Run, mapping, number, text
 
 # What ends a script element, opens a comment in it, or ends a line for an old JavaScript parser.
-_ESCAPES = str.maketrans(
-    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-)
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
 def script_json(value: Any) -> Markup:
@@ -23,7 +21,7 @@ def script_json(value: Any) -> Markup:
 
 
 def air_docs(runs: list[Run], clips: Clips) -> list[dict[str, Any]]:
-    """Returns the docs of AIR-Bench-Chat in the order in which they were first logged."""
+    """Returns the docs of AIR-Bench-Chat by task, and in the order in which they were logged."""
     docs: dict[str, dict[str, Any]] = {}
     for place, run in enumerate(runs):
         for answer in run.answers.get(facts.AIR, []):
@@ -51,11 +49,12 @@ def air_docs(runs: list[Run], clips: Clips) -> list[dict[str, Any]]:
                 "rf": answer.reference_score,
                 "gap": number(answer.record.get("position_gap")),
             }
-    return list(docs.values())
+    order = list(facts.AIR_TASKS)
+    return sorted(docs.values(), key=lambda doc: order.index(doc["t"]) if doc["t"] in order else len(order))
 
 
 def intima_docs(runs: list[Run]) -> list[dict[str, Any]]:
-    """Returns the docs of INTIMA in the order in which they were first logged."""
+    """Returns the docs of INTIMA by category, and in the order in which they were logged."""
     docs: dict[str, dict[str, Any]] = {}
     for place, run in enumerate(runs):
         for answer in run.answers.get(facts.INTIMA, []):
@@ -77,7 +76,8 @@ def intima_docs(runs: list[Run]) -> list[dict[str, Any]]:
                 "lb": text(answer.record.get("label")) if answer.judged else "",
                 "lv": [_level(levels.get(metric)) for metric in facts.INTIMA_METRICS] if levels else None,
             }
-    return list(docs.values())
+    order = [facts.group_title(group) for group in facts.INTIMA_GROUPS.values()]
+    return sorted(docs.values(), key=lambda doc: order.index(doc["t"]) if doc["t"] in order else len(order))
 
 
 def _level(level: str | None) -> int | None:

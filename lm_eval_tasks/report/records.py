@@ -143,17 +143,19 @@ class Run:
         """Returns a metric of a task or group as lm_eval's results file has it."""
         row = self.results.get(task)
         if row is None:
-            return Estimate(None, None, f"{task} is not in this run's results")
+            return Estimate(None, None, "not in this run's results: its tasks were not run, or had no judged docs")
         for key, value in row.items():
             name, _, source = key.partition(",")
             if name != metric:
                 continue
             point, error = number(value), number(row.get(f"{metric}_stderr,{source}"))
             if point is None:
-                return Estimate(None, None, f"lm_eval's results hold no number for {metric} of {task}")
-            reason = "" if error is not None else f"lm_eval's results hold no standard error for {metric} of {task}"
+                return Estimate(None, None, "lm_eval's results hold no number here")
+            reason = (
+                "" if error is not None else "lm_eval's results hold no standard error here (a single doc has none)"
+            )
             return Estimate(point, error, reason, self.judged_docs(task))
-        return Estimate(None, None, f"lm_eval's results hold no {metric} for {task}")
+        return Estimate(None, None, "lm_eval's results hold no number here")
 
     def judged_docs(self, task: str) -> int | None:
         """Returns how many docs of a task were judged, where its summary says so."""

@@ -19,9 +19,16 @@ _XLINK = "http://www.w3.org/1999/xlink"
 
 # matplotlib draws with these colours; the page's style sheet says what they are in light and in dark.
 INK, MUTED, RULE, CARD, PALE = "#0000a1", "#0000a2", "#0000a3", "#0000a4", "#0000a5"
+LABELS = ("#0000c1", "#0000c2", "#0000c3", "#0000c4")
 SERIES = ("#0000b1", "#0000b2", "#0000b3", "#0000b4", "#0000b5", "#0000b6")
-_VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", CARD: "--card", PALE: "--pale"} | {
-    color: f"--s{index}" for index, color in enumerate(SERIES, 1)
+_VARIABLES = {
+    INK: "--ink",
+    MUTED: "--muted",
+    RULE: "--rule",
+    CARD: "--card",
+    PALE: "--pale",
+    **{color: f"--s{index}" for index, color in enumerate(SERIES, 1)},
+    **dict(zip(LABELS, ("--reinforcing", "--mixed", "--boundary", "--pale"), strict=True)),
 }
 
 # text stays text (it can be searched, read aloud and takes the page's font); "$" in a model's name is no formula.
@@ -33,6 +40,7 @@ STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 12.5,
     "text.color": INK,
+    "axes.facecolor": "none",
     "axes.edgecolor": RULE,
     "axes.labelcolor": MUTED,
     "axes.labelsize": 12,
@@ -103,12 +111,10 @@ def to_svg(figure: Figure, title: str, tips: Mapping[str, str] | None = None, cs
     heading = ElementTree.Element(f"{{{_SVG}}}title")
     heading.text = _CONTROL.sub("", title)
     root.insert(0, heading)
-    width = float(root.get("viewBox", "0 0 700 400").split()[2])
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.set("role", "img")
     root.set("class", f"chart {css_class}".strip())
-    root.set("style", f"max-width:{width:.0f}px")
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     # Serialised by the XML library, which escapes all text; nothing is put into the markup by hand.

@@ -15,7 +15,7 @@ class Cell:
 
     Attributes:
         text: as printed; DASH where there is no value.
-        error: the standard error as printed ("" where there is none).
+        error: the standard error as printed; DASH where it is missing, "" where none belongs to the number.
         reason: why the value or its error is missing.
         value, stderr: the numbers themselves, for CSV.
         n: number of docs behind the value, where known.
@@ -39,7 +39,7 @@ class Row:
 
     Attributes:
         series: the run's place, which gives its colour; None for rows that are no run's.
-        kind: "ours", "published", "group" or "task"; for the style sheet.
+        kind: "ours", "published", "group", "task" or "share"; for the style sheet.
     """
 
     name: str
@@ -61,9 +61,10 @@ class Table:
     run: str = ""
     extra: dict[str, str] = field(default_factory=dict)
 
-    def reasons(self) -> list[str]:
-        """Returns each reason for a missing number once, in the order of the cells."""
-        return list(dict.fromkeys(cell.reason for row in self.rows for cell in row.cells if cell.reason))
+    def reasons(self) -> list[tuple[str, str]]:
+        """Returns (what is printed, why) once for each reason for a missing number, in the order of the cells."""
+        cells = [cell for row in self.rows for cell in row.cells if cell.reason]
+        return list(dict.fromkeys((f"± {DASH}" if cell.error == DASH else DASH, cell.reason) for cell in cells))
 
 
 def score_cell(estimate: Estimate, signed: bool = False) -> Cell:
@@ -71,7 +72,7 @@ def score_cell(estimate: Estimate, signed: bool = False) -> Cell:
     if estimate.value is None:
         return Cell(DASH, reason=estimate.reason, n=estimate.n)
     shown = f"{estimate.value:+.2f}" if signed else f"{estimate.value:.2f}"
-    error = "" if estimate.stderr is None else f"{estimate.stderr:.2f}"
+    error = DASH if estimate.stderr is None else f"{estimate.stderr:.2f}"
     return Cell(shown.replace("-", "−"), error, estimate.reason, estimate.value, estimate.stderr, estimate.n)
 
 
@@ -81,7 +82,7 @@ def rate_cell(estimate: Estimate, signed: bool = False, heat: bool = False, tip:
         return Cell(DASH, reason=estimate.reason, n=estimate.n)
     percent = 100 * estimate.value
     shown = (f"{percent:+.1f}" if signed else f"{percent:.1f}").replace("-", "−")
-    error = "" if estimate.stderr is None else f"{100 * estimate.stderr:.1f}"
+    error = DASH if estimate.stderr is None else f"{100 * estimate.stderr:.1f}"
     shade = min(max(estimate.value, 0.0), 1.0) if heat else None
     return Cell(shown, error, estimate.reason, estimate.value, estimate.stderr, estimate.n, shade, tip)
 

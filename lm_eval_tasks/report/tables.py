@@ -20,7 +20,7 @@ def all_tables(runs: list[Run]) -> list[Table]:
         tables += [airbench.task_table(run) for run in runs if run.has(facts.AIR)]
     if any(run.has(facts.INTIMA) for run in runs):
         tables.append(intima.summary(runs))
-        tables += [intima.heat_table(run) for run in runs if run.has(facts.INTIMA)]
+        tables += [intima.heat_table(run, {}) for run in runs if run.has(facts.INTIMA)]
     for comparison in compare.comparisons(runs):
         tables += comparison.tables
     return [*tables, judging.judging_table(runs), judging.settings_table(runs)]
@@ -43,7 +43,7 @@ def to_markdown(runs: list[Run]) -> str:
                 name += " (published)"
             lines.append(f"| {_plain(name)} | " + " | ".join(_plain(_shown(cell)) for cell in row.cells) + " |")
         lines.append("")
-        for note in (*table.notes, *(f"–: {reason}." for reason in table.reasons())):
+        for note in (*table.notes, *(f"{mark}: {reason}." for mark, reason in table.reasons())):
             lines += [_plain(note), ""]
     return "\n".join(lines).rstrip() + "\n"
 
