@@ -99,6 +99,7 @@ class JudgedTask(ConfigurableTask):
             return
         self._run_key = self._fingerprint()
         judge = Judge.of(self.settings)
+        judge.begin_run()
         if not judge.cache.is_finished(self._run_key):
             judge.check(self.trial_question())
         if self._replayed:
@@ -204,7 +205,7 @@ class JudgedTask(ConfigurableTask):
 
     def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str], calls: int) -> None:
         """Say how judging went, and put it where lm-eval writes it into the results file."""
-        summary = self._summary(judge, records, calls)
+        summary = _over_ranks(self._summary(judge, records, calls), self._ranks)
         self.config.metadata = {**(self.config.metadata or {}), "judging": summary}
         unjudged = sum(summary["unjudged"].values())
         log.info(
@@ -261,6 +262,26 @@ class JudgedTask(ConfigurableTask):
             "left_out": self.left_out,
             "ranks": self._ranks,
         }
+
+
+def _over_ranks(summary: dict[str, Any], ranks: int) -> dict[str, Any]:
+    """The summary of all ranks' docs, where lm-eval runs in several processes of torch.distributed."""
+    if ranks == 1:
+        return summary
+    try:
+        from torch import distributed
+    except ModuleNotFoundError:
+        return summary
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return summary
+    of_each: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(of_each, summary)
+    total = dict(summary)
+    for key in ("docs", "judged", "prompt_tokens", "completion_tokens", "calls", "from_cache"):
+        total[key] = sum(one[key] for one in of_each)
+    for key in ("unjudged", "judge_answered", "flags"):
+        total[key] = dict(sum((Counter(one[key]) for one in of_each), Counter()))
+    return total
 
 
 class JudgedMean:

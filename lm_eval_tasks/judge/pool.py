@@ -15,7 +15,7 @@ from tqdm import tqdm
 from lm_eval_tasks.judge.cache import VerdictCache
 from lm_eval_tasks.judge.endpoint import CallFailed, Endpoint, Reply, Stopped, Unreachable
 from lm_eval_tasks.judge.question import NoVerdict, Question, Unjudged, Verdict
-from lm_eval_tasks.settings import JudgeSettings
+from lm_eval_tasks.settings import JudgeSettings, judge_api_key
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -45,7 +45,7 @@ class Judge:
         answered_by: how many verdicts each model name of the server gave.
     """
 
-    _shared: dict[JudgeSettings, Judge] = {}  # noqa: RUF012 - one process-wide table, see of()
+    _shared: dict[tuple[JudgeSettings, str], Judge] = {}  # noqa: RUF012 - one process-wide table, see of()
 
     def __init__(self, settings: JudgeSettings) -> None:
         self.settings = settings
@@ -55,7 +55,7 @@ class Judge:
         self.stopped: str | None = None
         self._remembered: dict[str, dict[str, Any]] = {}
         self.answered_by: Counter[str] = Counter()
-        self._checked = False
+        self._checked = self._has_asked = False
         self._give_ups = 0
         self._loop = asyncio.new_event_loop()
         self._limit = asyncio.Semaphore(settings.judge_concurrency)
@@ -65,9 +65,17 @@ class Judge:
     def of(cls, settings: JudgeSettings) -> Judge:
         """The judge for these settings, made once; settings that don't concern the judge make no difference."""
         own = JudgeSettings(**{key: getattr(settings, key) for key in JudgeSettings.model_fields})
-        if own not in cls._shared:
-            cls._shared[own] = cls(own)
-        return cls._shared[own]
+        identity = own, judge_api_key(own)  # a corrected key makes another judge
+        if identity not in cls._shared:
+            cls._shared[identity] = cls(own)
+        return cls._shared[identity]
+
+    def begin_run(self) -> None:
+        """Forget what holds for one run only. Called before each task's requests; asking ends a run's beginning."""
+        if self._has_asked:
+            self._has_asked = self._checked = False
+            self.stopped, self._give_ups = None, 0
+            self.answered_by.clear()
 
     def check(self, trial: Question) -> None:
         """Put one small question, so that a wrong key, model or address is found before any answer is paid for.
@@ -79,7 +87,6 @@ class Judge:
         Raises:
             ValueError: the judge cannot be used; says what to set.
         """
-        self.stopped, self._give_ups = None, 0
         if not self._checked:
             self._wait(self._try(trial))
             self._checked = True
@@ -94,6 +101,7 @@ class Judge:
         Returns:
             One outcome for each question, in the same order. Never raises for a failure of the judge.
         """
+        self._has_asked = True
         with tqdm(total=len(questions), desc=title, unit="call", dynamic_ncols=True) as bar:
             return self._wait(self._put_all(questions, bar))
 
