@@ -28,6 +28,9 @@ OPENAI_BASE_URL = "https://api.openai.com/v1"
 OFFICIAL_AIR_BENCH_JUDGE = "gpt-4-0125-preview"
 """The judge behind the published leaderboard (README of the official AIR-Bench repository)."""
 
+NO_KEY = "none"
+"""What is sent as a key to a server that asks for none."""
+
 
 class JudgeSettings(BaseModel):
     """Who judges, how it is called and what it is asked: common to every judged benchmark."""
@@ -187,4 +190,4 @@ def judge_api_key(settings: JudgeSettings) -> str:
             f"No API key for the judge at {settings.judge_base_url}: set JUDGE_API_KEY (or OPENAI_API_KEY), or pass "
             "judge_base_url of another server in --metadata."
         )
-    return key or "none"
+    return key or NO_KEY

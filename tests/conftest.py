@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import soundfile
 
 from lm_eval_tasks import settings
 from lm_eval_tasks.airbench_chat import data
-from lm_eval_tasks.judge import Judge
+from lm_eval_tasks.airbench_chat.prompt import parse_scores
+from lm_eval_tasks.judge import Judge, Question
+from lm_eval_tasks.settings import JudgeSettings
 
 FOLDERS = {
     "speech_QA": "iemocap",
@@ -103,3 +106,37 @@ def save_metadata(root: Path, records: Any) -> None:
 def load_metadata(root: Path) -> list[dict[str, Any]]:
     """Read ``Chat_meta.json``."""
     return json.loads((root / "Chat" / "Chat_meta.json").read_text(encoding="utf-8"))
+
+
+QUESTION = Question(
+    messages=({"role": "system", "content": "You judge."}, {"role": "user", "content": "Which is better?"}),
+    parse=parse_scores,
+    form="Write two numbers.",
+    prompt_version="test-1",
+)
+"""A small question whose verdict is a pair of scores."""
+
+
+def questions(count: int) -> list[Question]:
+    """Questions that differ in their number: ``Question <number>?``."""
+    head = QUESTION.messages[0]
+    return [
+        replace(QUESTION, messages=(head, {"role": "user", "content": f"Question {number}?"}))
+        for number in range(count)
+    ]
+
+
+@pytest.fixture
+def make_judge(server: servers.Server) -> Iterator[Callable[..., Judge]]:
+    """A function that makes a judge of the scripted server: impatient, without a cache unless told otherwise."""
+    made = []
+
+    def make(**options: Any) -> Judge:
+        usual = {"judge_model": "judge-1", "judge_base_url": server.url(), "judge_max_retries": 2, "judge_timeout": 5}
+        made.append(Judge(JudgeSettings(**{**usual, "judge_cache": False, **options})))
+        return made[-1]
+
+    yield make
+    for judge in made:
+        judge.cache.close()
+        judge._loop.call_soon_threadsafe(judge._loop.stop)

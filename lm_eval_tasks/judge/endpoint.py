@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import openai
+from openai.types.chat import ChatCompletion
 
-from lm_eval_tasks.settings import JudgeSettings, judge_api_key
+from lm_eval_tasks.settings import NO_KEY, JudgeSettings, judge_api_key
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -46,18 +47,38 @@ class Reply:
     refused: bool = False
 
 
+_KEY_VARIABLES = "JUDGE_API_KEY (or OPENAI_API_KEY)"
+
+CONNECT = 10.0
+"""Seconds in which a server must take the connection; only its answer may take longer."""
+
+MALFORMED = "malformed"
+"""What ``Reply.finish`` says where the server sent something else than a chat completion, such as a web page."""
+
 _CONTEXT = re.compile(
-    r"context.?length|maximum context|context window|too many (input )?tokens|prompt is too long", re.I
+    r"context.?(length|size|window)|maximum (context|model length)|too many (input )?tokens|prompt is too long|"
+    r"token count.{0,30}exceeds",
+    re.I,
 )
-_FILTER = re.compile(r"content.?(filter|management|policy)|safety", re.I)
+_FILTER = re.compile(r"content.?(filter|management|policy)|safety|moderation|flagged", re.I)
+_AMOUNT = re.compile(r"too (large|small|high|low|long)|at (most|least)|exceed", re.I)
+_REFUSAL = (
+    r"not (?:support|permit|allow|available|one of)|unsupported|unrecogni[sz]ed|unknown|unexpected|extra |deprecated|"
+    r"disabled|invalid|only|must"
+)
+
+
+def _refusing(what: str) -> re.Pattern[str]:
+    """Finds a part of the request and a word of refusal close to each other, in either order."""
+    return re.compile(rf"(?:{what}).{{0,80}}?(?:{_REFUSAL})|(?:{_REFUSAL}).{{0,80}}?(?:{what})", re.I | re.S)
+
+
 _DIALECTS = {  # what a refusal mentions -> what is then done otherwise, in the words of the log
-    "max_completion_tokens": (re.compile(r"max_tokens|max_completion_tokens", re.I), "max_completion_tokens is sent"),
-    "no_temperature": (re.compile(r"temperature", re.I), "no temperature is sent: the server's own default judges"),
-    "no_schema": (re.compile(r"response_format|json_schema|guided|structured", re.I), "the form is asked for in words"),
+    "max_completion_tokens": (_refusing("max_tokens"), "max_completion_tokens is sent"),
+    "no_temperature": (_refusing("temperature"), "no temperature is sent: the server's own default judges"),
+    "no_schema": (_refusing("response_format|json_schema|guided|structured"), "the form is asked for in words"),
     "no_system": (
-        re.compile(
-            r"system.{0,30}role|role.{0,30}system|system (message|prompt|instruction)|only user.{0,20}roles", re.I
-        ),
+        _refusing("system.{0,30}role|role.{0,30}system|system (?:message|prompt|instruction)|roles"),
         "the instructions go into the user's message",
     ),
 }
@@ -76,10 +97,12 @@ class Endpoint:
         self.calls = 0
         self.learnt: set[str] = set()
         limit = openai.DEFAULT_CONNECTION_LIMITS.__class__(max_connections=None, max_keepalive_connections=None)
+        key = judge_api_key(settings)
+        self._key = "" if key == NO_KEY else key
         self._client = openai.AsyncOpenAI(
-            api_key=judge_api_key(settings),
+            api_key=key,
             base_url=settings.judge_base_url,
-            timeout=settings.judge_timeout,
+            timeout=openai.Timeout(settings.judge_timeout, connect=min(settings.judge_timeout, CONNECT)),
             max_retries=settings.judge_max_retries,
             http_client=openai.DefaultAsyncHttpxClient(limits=limit),
         )
@@ -97,7 +120,7 @@ class Endpoint:
             messages: the chat.
             max_tokens: room for the reply, reasoning included.
             schema: JSON schema for ``response_format``, where the server takes it.
-            options: ``max_retries`` or ``timeout``, to differ from the settings.
+            options: ``max_retries``, to differ from the settings.
 
         Raises:
             CallFailed, Unreachable, Stopped: see the module.
@@ -111,8 +134,6 @@ class Endpoint:
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 self._learn_or_raise(error, spoken, schema is not None)
                 continue
-            except (openai.AuthenticationError, openai.PermissionDeniedError, openai.NotFoundError) as error:
-                raise Stopped(self._permanent(error)) from None
             except openai.RateLimitError as error:
                 if "insufficient_quota" in str(error.code or error.message):
                     raise Stopped(f"The judge's account at {self.settings.judge_base_url} has no quota left") from None
@@ -123,11 +144,9 @@ class Endpoint:
                 cause = error.__cause__ or error
                 raise Unreachable(f"no connection ({type(cause).__name__})") from None
             except openai.APIStatusError as error:
-                if error.status_code >= 500 or error.status_code in (408, 409):
-                    raise Unreachable(f"HTTP {error.status_code}") from None
-                raise CallFailed(f"request refused (HTTP {error.status_code})") from None
+                raise self._failure(error) from None
             except (openai.OpenAIError, ValueError, TypeError, AttributeError):
-                raise CallFailed("malformed reply") from None
+                return Reply("", MALFORMED, "", 0, 0)
             return self._read(answer)
 
     async def close(self) -> None:
@@ -136,7 +155,8 @@ class Endpoint:
 
     def _request(self, messages: Any, max_tokens: int, schema: Any, spoken: frozenset[str]) -> dict[str, Any]:
         room = "max_completion_tokens" if "max_completion_tokens" in spoken else "max_tokens"
-        request = {"model": self.settings.judge_model, "messages": list(messages), room: max_tokens}
+        messages = [{**message, "content": _storable(message["content"])} for message in messages]
+        request = {"model": self.settings.judge_model, "messages": messages, room: max_tokens}
         if "no_temperature" not in spoken:
             request["temperature"] = self.settings.judge_temperature
         if schema and "no_schema" not in spoken:
@@ -146,7 +166,7 @@ class Endpoint:
             }
         if "no_system" in spoken:
             head = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
-            rest = [dict(message) for message in messages if message["role"] != "system"]
+            rest = [message for message in messages if message["role"] != "system"]
             rest[0]["content"] = f"{head}\n\n{rest[0]['content']}" if head else rest[0]["content"]
             request["messages"] = rest
         return request
@@ -158,7 +178,7 @@ class Endpoint:
             raise CallFailed("context too long", text) from None
         if _FILTER.search(text):
             raise CallFailed("content filter", text) from None
-        for lesson, (pattern, effect) in _DIALECTS.items():
+        for lesson, (pattern, effect) in _DIALECTS.items() if not _AMOUNT.search(text) else ():
             if lesson in spoken or not pattern.search(text) or (lesson == "no_schema" and not with_schema):
                 continue
             if lesson not in self.learnt:  # calls in flight may meet the same refusal at once
@@ -169,32 +189,55 @@ class Endpoint:
             return
         raise CallFailed(f"request refused (HTTP {error.status_code})", text) from None
 
-    def _permanent(self, error: openai.APIStatusError) -> str:
-        settings = self.settings
-        if error.status_code == 404:
-            return (
-                f"HTTP 404 from the judge at {settings.judge_base_url} for model {settings.judge_model!r}: set "
-                "judge_model to a model of that server, or judge_base_url to the address that ends before "
-                "/chat/completions"
+    def _failure(self, error: openai.APIStatusError) -> CallFailed | Unreachable | Stopped:
+        """What a status other than 200, 400, 422 and 429 means."""
+        settings, status = self.settings, error.status_code
+        where = f"HTTP {status} from the judge at {settings.judge_base_url}"
+        if status >= 500 or status in (408, 409):
+            return Unreachable(f"HTTP {status}")
+        if status == 403 and _FILTER.search(self._error_text(error)):
+            return CallFailed("content filter", self._error_text(error))
+        if status in (401, 403):
+            return Stopped(f"{where}: set a valid key in {settings.judge_api_key_env or _KEY_VARIABLES}")
+        if status == 402:
+            return Stopped(f"{where}: the account has no credit left")
+        if status in (404, 405, 410):
+            return Stopped(
+                f"{where} for model {settings.judge_model!r}: set judge_model to a model of that server, or "
+                "judge_base_url to the address that ends before /chat/completions"
             )
-        variable = settings.judge_api_key_env or "JUDGE_API_KEY (or OPENAI_API_KEY)"
-        return f"HTTP {error.status_code} from the judge at {settings.judge_base_url}: set a valid key in {variable}"
+        return CallFailed(f"request refused (HTTP {status})", self._error_text(error))
 
     def _read(self, answer: Any) -> Reply:
+        """A chat completion as a ``Reply``; no field of it is trusted to be there or to have the right type."""
         usage = getattr(answer, "usage", None)
-        tokens = [getattr(usage, name, None) or 0 for name in ("prompt_tokens", "completion_tokens")]
-        model = getattr(answer, "model", None) or ""
+        counts = (getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens"))
+        tokens = [count if isinstance(count, int) else 0 for count in counts]
+        model = self._clean(str(getattr(answer, "model", None) or ""))
         choices = getattr(answer, "choices", None)
-        if not choices or choices[0].message is None:
+        if not isinstance(answer, ChatCompletion) or not isinstance(choices, list):
+            return Reply("", MALFORMED, model, *tokens)
+        message = getattr(choices[0], "message", None) if choices else None
+        if message is None:
             return Reply("", "empty", model, *tokens)
-        message = choices[0].message
-        if choices[0].finish_reason == "content_filter":
+        finish = str(getattr(choices[0], "finish_reason", None) or "")
+        if finish == "content_filter":
             raise CallFailed("content filter")
-        text = message.content if isinstance(message.content, str) else ""
-        return Reply(text, choices[0].finish_reason or "", model, *tokens, refused=bool(message.refusal))
+        content = getattr(message, "content", None)
+        text = self._clean(content) if isinstance(content, str) else ""
+        return Reply(text, finish, model, *tokens, refused=bool(getattr(message, "refusal", None)))
 
     def _error_text(self, error: openai.APIStatusError) -> str:
-        """The server's own words and the parameter it names, without the key should the server repeat it."""
+        """The server's own words and the parameter it names."""
         body = error.body if isinstance(error.body, dict) else {}
-        parts = (body.get("code"), body.get("param"), body.get("message") or error.message)
-        return " ".join(str(part) for part in parts if part).replace(self._client.api_key, "[key]")[:1000]
+        parts = (body.get("code"), body.get("param"), body.get("message") or error.response.text)
+        return self._clean(" ".join(str(part) for part in parts if part))[:1000]
+
+    def _clean(self, text: str) -> str:
+        """A server's text as UTF-8 can hold it, without the key should the server repeat it."""
+        return _storable(text.replace(self._key, "[key]") if self._key else text)
+
+
+def _storable(text: str) -> str:
+    """The text with ``?`` for halves of surrogate pairs, which JSON can carry and UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
