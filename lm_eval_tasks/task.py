@@ -12,7 +12,7 @@ import json
 import logging
 import math
 import weakref
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,8 +22,10 @@ from lm_eval.api.task import ConfigurableTask
 
 from lm_eval_tasks import answers as waiting_room
 from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
+from lm_eval_tasks.ranks import JudgedMean, over_ranks
 from lm_eval_tasks.replay import load_run
 from lm_eval_tasks.settings import read_settings
+from lm_eval_tasks.summary import describe, summarise
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -102,8 +104,8 @@ class JudgedTask(ConfigurableTask):
         judge.begin_run()
         if not judge.cache.is_finished(self._run_key):
             judge.check(self.trial_question())
+        judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
         if self._replayed:
-            judge.fresh = bool(self.config.metadata.get("replay_all"))
             self._keep_verdicts(judge)
         self.warn_of_settings()
         _unjudged_tasks.add(self)
@@ -134,9 +136,11 @@ class JudgedTask(ConfigurableTask):
                 records = judgements[id(instance), name]
                 one = records[0] if len(records) == 1 else records
                 instance.filtered_resps[name] = json.dumps(one, ensure_ascii=False)
+        records = [record for records in judgements.values() for record in records]
+        self._any_judged = any(record["judged"] for record in records)
         self._conclude(
             judge,
-            [record for records in judgements.values() for record in records],
+            records,
             [answer for *_, answer, _ in asked],
             judge.endpoint.calls - calls_before,
         )
@@ -148,7 +152,7 @@ class JudgedTask(ConfigurableTask):
         therefore returns NaN for each, which ``JudgedMean`` takes out again.
         """
         metrics = super().process_results(doc, results)
-        if metrics or self._ranks == 1 or self._predicts_only() or self._has_judged():
+        if metrics or self._ranks == 1 or self._predicts_only() or self._any_judged:
             return metrics
         return dict.fromkeys(self._metric_fn_list, math.nan)
 
@@ -188,14 +192,6 @@ class JudgedTask(ConfigurableTask):
     def _predicts_only(self) -> bool:
         return "bypass" in self._metric_fn_list
 
-    def _has_judged(self) -> bool:
-        return any(
-            record["judged"]
-            for instance in self._instances
-            for value in instance.filtered_resps.values()
-            for record in as_records(value)
-        )
-
     def _fingerprint(self) -> str:
         """Identifies this command's requests and settings, so that doing a finished one again needs no trial call."""
         metadata = json.dumps(self.config.metadata, sort_keys=True, default=str)
@@ -205,20 +201,15 @@ class JudgedTask(ConfigurableTask):
 
     def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str], calls: int) -> None:
         """Say how judging went, and put it where lm-eval writes it into the results file."""
-        summary = _over_ranks(self._summary(judge, records, calls), self._ranks)
+        summary = {
+            "benchmark": self.BENCHMARK,
+            "settings": self._settings_in_results() | {"dialect": sorted(judge.endpoint.learnt)},
+            **over_ranks({**summarise(records), "calls": calls}, self._ranks),
+            "left_out": self.left_out,
+            "ranks": self._ranks,
+        }
         self.config.metadata = {**(self.config.metadata or {}), "judging": summary}
-        unjudged = sum(summary["unjudged"].values())
-        log.info(
-            "%s: %d judged, %d unjudged%s; %d prompt and %d completion tokens; %d calls, %d verdicts from the cache",
-            self.task_name,
-            summary["judged"],
-            unjudged,
-            "".join(f", {reason}: {count}" for reason, count in summary["unjudged"].items()),
-            summary["prompt_tokens"],
-            summary["completion_tokens"],
-            calls,
-            summary["from_cache"],
-        )
+        log.info("%s: %s", self.task_name, describe(summary))
         if len(answers) > 2 and len(set(answers)) == 1:
             log.warning(
                 "%s: all %d answers are identical; does the prompt reach the model?", self.task_name, len(answers)
@@ -226,7 +217,7 @@ class JudgedTask(ConfigurableTask):
         if summary["flags"].get("empty_answer"):
             log.warning("%s: %d empty answers, judged as such", self.task_name, summary["flags"]["empty_answer"])
         _unjudged_tasks.discard(self)
-        if not unjudged:
+        if not summary["unjudged"]:
             judge.cache.set_finished(self._run_key)
             waiting_room.forget(self)
             return
@@ -236,70 +227,14 @@ class JudgedTask(ConfigurableTask):
             "answers, and always the verdicts, are taken from the cache), or `lm-eval-tasks rejudge` on the run's "
             "folder (with --log_samples)%s.",
             self.task_name,
-            unjudged,
+            sum(summary["unjudged"].values()),
             f" {judge.stopped}." if judge.stopped else "",
-            f" or on {kept}" if kept else "",
+            f" or on {kept.parent}" if kept else "",
         )
 
     def _settings_in_results(self) -> dict[str, Any]:
         keys = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens")
         return {key: getattr(self.settings, key) for key in keys} | self.shaping_settings()
-
-    def _summary(self, judge: Judge, records: list[dict[str, Any]], calls: int) -> dict[str, Any]:
-        verdicts = [verdict for record in records for verdict in record["verdicts"]]
-        return {
-            "benchmark": self.BENCHMARK,
-            "settings": self._settings_in_results() | {"dialect": sorted(judge.endpoint.learnt)},
-            "docs": len(records),
-            "judged": sum(record["judged"] for record in records),
-            "unjudged": dict(Counter(record["reason"] for record in records if not record["judged"])),
-            "judge_answered": dict(Counter(v["judge"] for v in verdicts if v["judge"] and not v["reason"])),
-            "prompt_tokens": sum(verdict["prompt_tokens"] for verdict in verdicts),
-            "completion_tokens": sum(verdict["completion_tokens"] for verdict in verdicts),
-            "calls": calls,
-            "from_cache": sum(bool(verdict.get("cached")) for verdict in verdicts),
-            "flags": dict(Counter(flag for record in records for flag in record["flags"])),
-            "left_out": self.left_out,
-            "ranks": self._ranks,
-        }
-
-
-def _over_ranks(summary: dict[str, Any], ranks: int) -> dict[str, Any]:
-    """The summary of all ranks' docs, where lm-eval runs in several processes of torch.distributed."""
-    if ranks == 1:
-        return summary
-    try:
-        from torch import distributed
-    except ModuleNotFoundError:
-        return summary
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return summary
-    of_each: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(of_each, summary)
-    total = dict(summary)
-    for key in ("docs", "judged", "prompt_tokens", "completion_tokens", "calls", "from_cache"):
-        total[key] = sum(one[key] for one in of_each)
-    for key in ("unjudged", "judge_answered", "flags"):
-        total[key] = dict(sum((Counter(one[key]) for one in of_each), Counter()))
-    return total
-
-
-class JudgedMean:
-    """``mean`` over the values that are no NaN, which are taken out of the list as well.
-
-    It compares equal to lm-eval's ``mean`` because that is how lm-eval finds the standard error that belongs to it; and
-    it empties the list in place because lm-eval counts the list's values after it.
-    """
-
-    def __call__(self, values: list[float]) -> float:
-        values[:] = [value for value in values if not math.isnan(value)]
-        return mean(values) if values else math.nan
-
-    def __eq__(self, other: object) -> bool:
-        return other is mean or isinstance(other, JudgedMean)
-
-    def __hash__(self) -> int:
-        return hash(mean)
 
 
 def as_records(filtered: str | Iterable[Any]) -> list[dict[str, Any]]:
