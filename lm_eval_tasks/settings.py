@@ -174,20 +174,24 @@ def judge_api_key(settings: JudgeSettings) -> str:
     """The judge's API key, read from the environment when it is needed.
 
     Returns:
-        The key; a placeholder for servers that ask for none.
+        The key, without white space around it; ``NO_KEY`` for servers that ask for none.
 
     Raises:
-        ValueError: the variable that ``judge_api_key_env`` names is not set, or OpenAI's own address has no key.
+        ValueError: the variable that ``judge_api_key_env`` names is not set, OpenAI's own address has no key, or the
+            key cannot be sent.
     """
+    variables = [settings.judge_api_key_env] if settings.judge_api_key_env else ["JUDGE_API_KEY", "OPENAI_API_KEY"]
+    for variable in variables:
+        key = os.environ.get(variable, "").strip()
+        if key and not (key.isascii() and key.isprintable()):
+            raise ValueError(f"{variable} holds characters that no HTTP header can carry; set it again.")
+        if key:
+            return key
     if settings.judge_api_key_env:
-        key = os.environ.get(settings.judge_api_key_env)
-        if not key:
-            raise ValueError(f"judge_api_key_env names {settings.judge_api_key_env}, but that variable is not set.")
-        return key
-    key = os.environ.get("JUDGE_API_KEY") or os.environ.get("OPENAI_API_KEY")
-    if not key and urlsplit(settings.judge_base_url).hostname == urlsplit(OPENAI_BASE_URL).hostname:
+        raise ValueError(f"judge_api_key_env names {settings.judge_api_key_env}, but that variable is not set.")
+    if urlsplit(settings.judge_base_url).hostname == urlsplit(OPENAI_BASE_URL).hostname:
         raise ValueError(
             f"No API key for the judge at {settings.judge_base_url}: set JUDGE_API_KEY (or OPENAI_API_KEY), or pass "
             "judge_base_url of another server in --metadata."
         )
-    return key or NO_KEY
+    return NO_KEY

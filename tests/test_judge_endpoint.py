@@ -139,8 +139,8 @@ def test_a_used_up_quota_stops(server, ask):
     "message",
     [
         "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
-        "'max_tokens' or 'max_completion_tokens' is too large: 1024. This model's maximum context length is 4096 tokens "
-        "and your request has 4000 input tokens (1024 > 4096 - 4000).",
+        "'max_tokens' or 'max_completion_tokens' is too large: 1024. This model's maximum context length is 4096 "
+        "tokens and your request has 4000 input tokens (1024 > 4096 - 4000).",
         "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
         "the request exceeds the available context size. try increasing the context size",
         "The input (5000 tokens) is longer than the model's context length (4096 tokens).",

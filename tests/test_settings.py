@@ -146,3 +146,16 @@ def test_a_named_variable_that_is_not_set_is_an_error_everywhere(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "shared")
     with pytest.raises(ValueError, match="MINE"):
         judge_api_key(air(judge_api_key_env="MINE", **LOCAL))
+
+
+def test_a_key_with_a_newline_at_its_end_is_sent_without_it(monkeypatch):
+    monkeypatch.setenv("JUDGE_API_KEY", "sk-from-a-file\n")
+    assert judge_api_key(air()) == "sk-from-a-file"
+
+
+@pytest.mark.parametrize("key", ["sk-\u00e4", "sk-a\nb"])
+def test_a_key_that_no_header_can_carry_is_refused_by_its_variable_and_not_repeated(monkeypatch, key):
+    monkeypatch.setenv("JUDGE_API_KEY", key)
+    with pytest.raises(ValueError, match="JUDGE_API_KEY") as caught:
+        judge_api_key(air())
+    assert "sk-" not in str(caught.value)

@@ -60,11 +60,13 @@ class JudgePrompt(Wording):
     OWN_SYSTEM = SYSTEM
     FIELDS = {f"{{{name}}}": name for name in FIELDS} | _OFFICIAL
 
-    def ask(self, meta_info: str, question: str, answer_1: str, answer_2: str, repeat: int = 0) -> Question:
+    def ask(
+        self, meta_info: str, question: str, answer_1: str, answer_2: str, repeat: int = 0, part: str = ""
+    ) -> Question:
         """The question to the judge; no value can pass for a field or a mark."""
         texts = (neutral(text)[0] for text in (meta_info, question, answer_1, answer_2))
         messages = self.fill(dict(zip(FIELDS, texts, strict=True)))
-        return Question(messages, parse_scores, FORM, self.version, repeat=repeat)
+        return Question(messages, parse_scores, FORM, self.version, repeat=repeat, part=part)
 
 
 def neutral(text: str) -> tuple[str, bool]:

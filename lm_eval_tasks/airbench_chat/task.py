@@ -69,7 +69,7 @@ class AirBenchChatTask(JudgedTask):
         for order in scoring.orders(self.settings.do_swap):
             first, second = scoring.sides(order)
             asked[order] = self.prompt_to_judge.ask(
-                doc["meta_info"], doc["question"], texts[first], texts[second], repeat=repeat
+                doc["meta_info"], doc["question"], texts[first], texts[second], repeat=repeat, part=order
             )
         return asked
 

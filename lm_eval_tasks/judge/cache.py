@@ -33,7 +33,13 @@ class VerdictCache:
     """
 
     def __init__(self, where: str | bool) -> None:
-        self.path = None if where is False else cache_folder() / "verdicts.sqlite" if where is True else Path(where)
+        self.path = (
+            None
+            if where is False
+            else cache_folder() / "verdicts.sqlite"
+            if where is True
+            else Path(where).expanduser()
+        )
         self._db: sqlite3.Connection | None = None
         if self.path is None:
             return

@@ -8,12 +8,14 @@ import threading
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from tqdm import tqdm
 
 from lm_eval_tasks.judge.cache import VerdictCache
-from lm_eval_tasks.judge.endpoint import CallFailed, Endpoint, Reply, Stopped, Unreachable
+from lm_eval_tasks.judge.endpoint import MALFORMED, CallFailed, Endpoint, Reply, Stopped, Unreachable
 from lm_eval_tasks.judge.question import NoVerdict, Question, Unjudged, Verdict
 from lm_eval_tasks.settings import JudgeSettings, judge_api_key
 
@@ -59,6 +61,7 @@ class Judge:
         self._give_ups = 0
         self._loop = asyncio.new_event_loop()
         self._limit = asyncio.Semaphore(settings.judge_concurrency)
+        self._putting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         threading.Thread(target=self._loop.run_forever, name="judge", daemon=True).start()
 
     @classmethod
@@ -122,13 +125,16 @@ class Judge:
             raise
 
     async def _try(self, trial: Question) -> None:
-        patience = {
-            "max_retries": min(2, self.settings.judge_max_retries),
-            "timeout": min(30.0, self.settings.judge_timeout),
-        }
+        retries = min(1, self.settings.judge_max_retries)
         address = f"The judge at {self.settings.judge_base_url}"
         try:
-            reply = await self.endpoint.ask(trial.messages, self.settings.judge_max_tokens, trial.schema, **patience)
+            room = self.settings.judge_max_tokens
+            reply = await self.endpoint.ask(trial.messages, room, trial.schema, max_retries=retries)
+            if reply.finish == MALFORMED:
+                raise ValueError(
+                    f"{address} answered with something that is no chat completion: set judge_base_url to the address "
+                    "that ends before /chat/completions. Nothing has been generated yet."
+                )
             _value(trial, reply)
         except NoVerdict as error:
             log.warning(
@@ -161,18 +167,15 @@ class Judge:
 
     async def _put(self, question: Question) -> Verdict | Unjudged:
         key = self._key(question)
-        stored = self._stored(question, key)
-        if stored:
-            return stored
-        if self.stopped:
-            return Unjudged(NOT_ASKED)
+        async with self._putting.setdefault(key, asyncio.Lock()):  # the same question twice: the second is in the cache
+            return self._stored(question, key) or await self._put_now(question, key)
+
+    async def _put_now(self, question: Question, key: str) -> Verdict | Unjudged:
         async with self._limit:
             if self.stopped:
                 return Unjudged(NOT_ASKED)
             try:
                 outcome = await self._ask_until_usable(question)
-            except CallFailed as failed:
-                return Unjudged(str(failed), attempts=1)
             except Unreachable as cause:
                 return self._gave_up(cause)
             except Stopped as stopped:
@@ -206,9 +209,12 @@ class Judge:
     async def _ask_until_usable(self, question: Question) -> Verdict | Unjudged:
         """Put a question up to three times: the form restated, with double the room where a reply was cut short."""
         room, messages = self.settings.judge_max_tokens, question.messages
-        tokens = [0, 0]
+        tokens, outcome = [0, 0], None
         for attempt in range(1, ATTEMPTS + 1):
-            reply = await self.endpoint.ask(messages, room, question.schema)
+            try:
+                reply = await self.endpoint.ask(messages, room, question.schema)
+            except CallFailed as failed:  # a later one may be due to the longer question or the greater room
+                return replace(outcome or Unjudged(str(failed)), attempts=attempt)
             tokens = [tokens[0] + reply.prompt_tokens, tokens[1] + reply.completion_tokens]
             about = {"reply": reply.text, "judge": reply.model, "attempts": attempt}
             about |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
@@ -250,6 +256,8 @@ class Judge:
 
 
 def _value(question: Question, reply: Reply) -> Any:
+    if reply.finish == MALFORMED:
+        raise NoVerdict("malformed reply")
     if reply.finish == "length":
         raise NoVerdict("cut short")
     if reply.refused:

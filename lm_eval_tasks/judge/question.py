@@ -24,6 +24,7 @@ class Question:
         form: the form of the reply in words; added to the question when it has to be asked again.
         prompt_version: identifies the wording, so that another wording is another cache entry.
         schema: JSON schema of the reply, for servers that take one (``response_format``).
+        part: which of several questions about the same answer this is, such as the order of a swapped pair.
         repeat: which of several answers to the same doc this is about; equal answers are judged one by one.
     """
 
@@ -33,6 +34,7 @@ class Question:
     prompt_version: str
     schema: dict[str, Any] | None = None
     repeat: int = 0
+    part: str = ""
 
     def key(self, **endpoint: Any) -> str:
         """SHA-256 of the canonical JSON of everything that shapes the verdict; ``endpoint`` names who is asked."""
@@ -41,6 +43,7 @@ class Question:
             "prompt_version": self.prompt_version,
             "schema": self.schema,
             "repeat": self.repeat,
+            "part": self.part,
             **endpoint,
         }
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()

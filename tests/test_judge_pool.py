@@ -1,0 +1,319 @@
+"""Many questions at once: order, limit, asking again, giving up, and what is said about who answered."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import pytest
+from conftest import QUESTION, questions
+from servers import DROP, Answer, busy, refused, said
+
+from lm_eval_tasks.judge import Judge, Unjudged, Verdict
+from lm_eval_tasks.settings import JudgeSettings, read_settings
+
+
+def reasons(outcomes):
+    return [outcome.reason if isinstance(outcome, Unjudged) else None for outcome in outcomes]
+
+
+def number(asked):
+    """Which of ``questions`` this is."""
+    return int(asked.text.split("Question ")[1].split("?")[0])
+
+
+def test_outcomes_come_in_the_order_of_the_questions(server, make_judge):
+    server.script("judge", lambda asked: said(f"{number(asked) + 1} 1", delay=0.02 * (9 - number(asked))))
+    outcomes = make_judge().ask(questions(9), "Judging")
+    assert [outcome.value for outcome in outcomes] == [(float(n + 1), 1.0) for n in range(9)]
+
+
+def test_no_questions_are_no_outcomes(make_judge):
+    assert make_judge().ask([], "Judging") == []
+
+
+def test_no_more_calls_are_in_flight_than_judge_concurrency(server, make_judge):
+    server.script("judge", said("8 6", delay=0.03))
+    judge = make_judge(judge_concurrency=3)
+    threads = [threading.Thread(target=judge.ask, args=(questions(9), "Judging")) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert server.peak["judge"] == 3
+
+
+# Asked again
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "I would say eight and six",
+        "",
+        "   \n",
+        "8 6 7",
+        "11 6",
+        said("8 6", finish="length"),
+        said(None),
+        said("8 6", refusal="I can't do that"),
+        Answer(body={"choices": []}),
+        Answer(body="<html>8 6</html>", headers={"Content-Type": "text/html"}),
+        Answer(body=b"\xff{"),
+    ],
+)
+def test_a_reply_that_is_no_verdict_is_asked_for_again(server, make_judge, bad):
+    server.script("judge", bad, then="8 6")
+    (verdict,) = make_judge().ask([QUESTION], "Judging")
+    assert isinstance(verdict, Verdict) and verdict.value == (8, 6) and verdict.attempts == 2 and server.calls() == 2
+
+
+def test_the_form_is_restated_when_asking_again(server, make_judge):
+    server.script("judge", "eight", then="8 6")
+    make_judge().ask([QUESTION], "Judging")
+    assert [text.count(QUESTION.form) for text in server.texts()] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("eight", "no pair of scores where the reply begins"),
+        ("11 6", "scores outside 1 to 10"),
+        ("8 6\n7 5", "ambiguous: more than one pair of scores"),
+        (said("8 6", finish="length"), "cut short"),
+        (said(None, refusal="no"), "refused by the judge"),
+        (said(None), "empty reply"),
+        (Answer(body={"choices": []}), "empty reply"),
+        (Answer(body="<html>"), "malformed reply"),
+    ],
+)
+def test_three_replies_without_a_verdict_leave_the_question_unjudged(server, make_judge, bad, reason):
+    server.script("judge", bad)
+    (outcome,) = make_judge().ask([QUESTION], "Judging")
+    assert isinstance(outcome, Unjudged) and (outcome.reason, outcome.attempts) == (reason, 3)
+    assert server.calls() == 3
+
+
+def test_a_reply_cut_short_gets_double_the_room_each_time(server, make_judge):
+    server.script("judge", said("8", finish="length"), said("8 6", finish="length"), then="8 6")
+    (verdict,) = make_judge(judge_max_tokens=100).ask([QUESTION], "Judging")
+    assert [asked.body["max_tokens"] for asked in server.asked["judge"]] == [100, 200, 400]
+    assert verdict.value == (8, 6) and verdict.attempts == 3
+
+
+def test_another_bad_reply_gets_no_more_room(server, make_judge):
+    server.script("judge", "eight", then="8 6")
+    make_judge(judge_max_tokens=100).ask([QUESTION], "Judging")
+    assert [asked.body["max_tokens"] for asked in server.asked["judge"]] == [100, 100]
+
+
+def test_tokens_are_summed_over_all_attempts(server, make_judge):
+    server.script("judge", "eight", said("eight", usage=False), then="8 6")
+    (verdict,) = make_judge().ask([QUESTION], "Judging")
+    assert (verdict.prompt_tokens, verdict.completion_tokens) == (200, 8)
+
+
+def test_where_double_the_room_is_refused_the_reply_was_cut_short(server, make_judge):
+    too_long = refused(400, "'max_tokens' is too large. This model's maximum context length is 150 tokens.")
+    server.script("judge", said("8 6", finish="length"), then=too_long)
+    (outcome,) = make_judge(judge_max_tokens=100).ask([QUESTION], "Judging")
+    assert (outcome.reason, outcome.attempts, outcome.reply, outcome.prompt_tokens) == ("cut short", 2, "8 6", 100)
+
+
+# One question's faults are its own
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (refused(400, "content management policy", code="content_filter"), "content filter"),
+        (refused(400, "This model's maximum context length is 10 tokens"), "context too long"),
+        (refused(413, "too big"), "request refused (HTTP 413)"),
+    ],
+)
+def test_a_question_that_fails_for_good_costs_one_call_and_the_rest_finish(server, make_judge, fault, reason):
+    server.script("judge", lambda asked: fault if number(asked) == 2 else "8 6")
+    outcomes = make_judge().ask(questions(6), "Judging")
+    assert reasons(outcomes) == [None, None, reason, None, None, None] and server.calls() == 6
+
+
+def test_passing_faults_cost_no_verdict(server, make_judge):
+    faults = [busy(429), busy(500), busy(502), busy(503), busy(504), DROP]
+    server.script("judge", *faults, then="8 6")
+    assert reasons(make_judge(judge_max_retries=6).ask(questions(8), "Judging")) == [None] * 8
+    assert server.calls() == 8 + len(faults)
+
+
+def test_a_question_that_is_never_answered_is_unreachable_and_the_rest_finish(server, make_judge):
+    server.script("judge", lambda asked: busy(500) if number(asked) == 0 else "8 6")
+    judge = make_judge(judge_max_retries=1)
+    assert reasons(judge.ask(questions(20), "Judging")) == ["judge unreachable"] + [None] * 19
+    assert judge.stopped is None
+
+
+# The judge goes
+
+
+def test_a_server_that_dies_half_way_ends_judging_in_bounded_time(server, make_judge, caplog):
+    server.script("judge", *["8 6"] * 20, then=DROP)
+    judge = make_judge(judge_max_retries=0, judge_concurrency=4)
+    start = time.monotonic()
+    outcomes = judge.ask(questions(100), "Judging")
+    assert time.monotonic() - start < 3
+    counts = [reasons(outcomes).count(reason) for reason in (None, "judge unreachable", "judge unavailable")]
+    assert counts[0] == 20 and 8 <= counts[1] <= 8 + 3 and sum(counts) == 100
+    assert server.calls() == 20 + counts[1]
+    assert "has gone" in judge.stopped and len([r for r in caplog.records if "has gone" in r.message]) == 1
+
+
+def test_what_was_judged_before_the_server_died_is_not_asked_again(server, make_judge, tmp_path):
+    server.script("judge", *["8 6"] * 20, then=DROP)
+    cache = str(tmp_path / "verdicts.sqlite")
+    make_judge(judge_max_retries=0, judge_concurrency=1, judge_cache=cache).ask(questions(100), "Judging")
+    server.forget()
+    server.script("judge", "8 6")
+    outcomes = make_judge(judge_cache=cache).ask(questions(100), "Judging")
+    assert reasons(outcomes) == [None] * 100 and server.calls() == 80
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_permanent_fault_half_way_stops_all_but_the_calls_in_flight(server, make_judge, status):
+    server.script("judge", *["8 6"] * 10, then=refused(status, "no"))
+    outcomes = make_judge(judge_concurrency=2).ask(questions(50), "Judging")
+    assert reasons(outcomes).count(None) == 10 and reasons(outcomes).count("judge unavailable") == 40
+    assert server.calls() <= 12
+
+
+def test_once_stopped_no_question_is_put(server, make_judge):
+    server.script("judge", refused(401, "no"))
+    judge = make_judge(judge_concurrency=1)
+    judge.ask(questions(3), "Judging")
+    judge.ask(questions(3), "Judging")
+    assert server.calls() == 1
+
+
+def test_a_new_run_tries_the_judge_again(server, make_judge):
+    server.script("judge", refused(401, "no"), then="8 6")
+    judge = make_judge()
+    judge.ask([QUESTION], "Judging")
+    judge.begin_run()
+    judge.check(QUESTION)
+    assert reasons(judge.ask([QUESTION], "Judging")) == [None]
+
+
+# The trial
+
+
+def test_the_trial_is_one_call_for_all_tasks_of_a_run(server, make_judge):
+    server.script("judge", "8 6")
+    judge = make_judge()
+    for _ in range(8):
+        judge.begin_run()
+        judge.check(QUESTION)
+    assert server.calls() == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "named"),
+    [
+        (refused(401, "no"), "JUDGE_API_KEY"),
+        (refused(403, "no"), "JUDGE_API_KEY"),
+        (refused(404, "no"), "judge_model"),
+        (refused(400, "I don't take this"), "I don't take this"),
+        (Answer(body="<html>", headers={"Content-Type": "text/html"}), "judge_base_url"),
+        (Answer(404, "<html>"), "judge_base_url"),
+    ],
+)
+def test_a_judge_that_cannot_be_used_ends_the_trial_after_one_call(server, make_judge, step, named):
+    server.script("judge", step)
+    with pytest.raises(ValueError, match=named):
+        make_judge().check(QUESTION)
+    assert server.calls() == 1
+
+
+def test_a_dead_address_ends_the_trial_within_seconds(make_judge):
+    start = time.monotonic()
+    with pytest.raises(ValueError, match="judge_base_url"):
+        make_judge(judge_base_url="http://127.0.0.1:9/v1", judge_max_retries=6).check(QUESTION)
+    assert time.monotonic() - start < 5
+
+
+def test_a_judge_that_thinks_for_long_passes_the_trial_within_judge_timeout(server, make_judge):
+    server.script("judge", said("8 6", delay=0.6))
+    make_judge(judge_timeout=2).check(QUESTION)
+    with pytest.raises(ValueError, match="judge_timeout"):
+        make_judge(judge_timeout=0.3, judge_max_retries=0).check(QUESTION)
+
+
+@pytest.mark.parametrize("step", [busy(429), busy(503), "I'd rather chat", said("8 6", finish="length")])
+def test_a_busy_or_talkative_judge_passes_the_trial_with_a_warning(server, make_judge, step, caplog):
+    server.script("judge", step)
+    make_judge().check(QUESTION)
+    assert any(record.levelno == logging.WARNING for record in caplog.records)
+
+
+def test_the_trials_verdict_is_not_stored(server, make_judge, tmp_path):
+    server.script("judge", "8 6")
+    judge = make_judge(judge_cache=str(tmp_path / "c.sqlite"))
+    judge.check(QUESTION)
+    (verdict,) = judge.ask([QUESTION], "Judging")
+    assert not verdict.cached and server.calls() == 2
+
+
+# Who answered
+
+
+def test_another_model_than_asked_is_warned_of_once_and_kept(server, make_judge, caplog):
+    server.script("judge", said("8 6", model="judge-1-mini"))
+    outcomes = make_judge().ask(questions(5), "Judging")
+    assert {outcome.judge for outcome in outcomes} == {"judge-1-mini"}
+    assert len([r for r in caplog.records if "judge-1-mini" in r.getMessage()]) == 1
+
+
+def test_two_models_in_one_run_are_an_error_in_the_log(server, make_judge, caplog):
+    server.script("judge", lambda asked: said("8 6", model=f"judge-{number(asked) % 2 + 1}"))
+    judge = make_judge()
+    judge.ask(questions(6), "Judging")
+    (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]
+    assert "MORE THAN ONE JUDGE" in record.message and judge.answered_by == {"judge-1": 3, "judge-2": 3}
+
+
+def test_two_models_are_noticed_where_one_is_in_the_cache(server, make_judge, tmp_path, caplog):
+    cache = str(tmp_path / "c.sqlite")
+    server.script("judge", said("8 6", model="old"))
+    make_judge(judge_cache=cache).ask(questions(1), "Judging")
+    server.script("judge", said("8 6", model="new"))
+    make_judge(judge_cache=cache).ask(questions(2), "Judging")
+    assert "MORE THAN ONE JUDGE" in caplog.text
+
+
+def test_the_model_asked_for_is_no_warning(server, make_judge, caplog):
+    server.script("judge", "8 6")
+    make_judge().ask(questions(2), "Judging")
+    assert not caplog.records
+
+
+# The same question twice
+
+
+def test_the_same_question_at_once_is_asked_once_where_there_is_a_cache(server, make_judge, tmp_path):
+    server.script("judge", said("8 6", delay=0.05), then=said("7 5", delay=0.05))
+    outcomes = make_judge(judge_cache=str(tmp_path / "c.sqlite")).ask([QUESTION, QUESTION], "Judging")
+    assert [outcome.value for outcome in outcomes] == [(8, 6), (8, 6)] and server.calls() == 1
+
+
+def test_submitted_questions_are_in_the_cache_when_all_are_asked(server, make_judge, tmp_path):
+    server.script("judge", "8 6")
+    judge = make_judge(judge_cache=str(tmp_path / "c.sqlite"))
+    assert judge.submit(QUESTION).result(5).value == (8, 6)
+    assert judge.ask([QUESTION], "Judging")[0].cached and server.calls() == 1
+
+
+def test_one_judge_serves_all_tasks_with_the_same_judge_settings(server, monkeypatch):
+    metadata = {"judge_base_url": server.url(), "judge_cache": False}
+    one = Judge.of(read_settings("air_bench_chat", metadata | {"do_swap": False}))
+    two = Judge.of(read_settings("intima", metadata))
+    assert one is two
+    monkeypatch.setenv("JUDGE_API_KEY", "another")
+    assert Judge.of(JudgeSettings(**metadata)) is not one
