@@ -110,7 +110,10 @@ def air_samples(
                 "question": f"What does it tell us about its {fixed.choice(['mood', 'place', 'speaker', 'tempo'])}?",
                 "answer_gt": fixed.choice(TALK),
                 "meta_info": str(
-                    {"caption": " ".join(fixed.choices(TALK, k=4)), "length": f"{fixed.random() * 30:.1f}"}
+                    {
+                        "caption": " ".join(fixed.choices(TALK, k=40 if "dialogue" in name else 4)),
+                        "length": f"{fixed.random() * 30:.1f}",
+                    }
                 ),
                 "path": f"{made}.wav",
                 "audio": {

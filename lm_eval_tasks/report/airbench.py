@@ -83,7 +83,8 @@ def task_table(run: Run) -> Table:
     for title, name in groups:
         if name in run.results:
             rows.append(Row(title, _metric_cells(run, name), "", None, "group"))
-    for name in run.tasks(facts.AIR):
+    order = [f"air_bench_chat_{task}" for task in facts.AIR_TASKS]
+    for name in sorted(run.tasks(facts.AIR), key=lambda name: order.index(name) if name in order else len(order)):
         rows.append(Row(facts.group_title(name), _metric_cells(run, name), "", None, "task"))
     head = ("Category or task", "Score", "Reference", "Win rate, %", "Position gap", "Judged", "Unjudged")
     notes = (
@@ -98,24 +99,10 @@ def _metric_cells(run: Run, name: str) -> tuple[Cell, ...]:
     cells = []
     for metric in _METRICS:
         estimate = run.estimate(name, metric)
-        if metric == "position_gap" and estimate.value is None and name not in run.judging:
-            cells.append(Cell("–", reason="the position gap is reported by task only"))
-        else:
-            cells.append(
-                rate_cell(estimate) if metric == "win_rate" else score_cell(estimate, metric == "position_gap")
-            )
+        cells.append(rate_cell(estimate) if metric == "win_rate" else score_cell(estimate, metric == "position_gap"))
     summary = run.judging.get(name)
-    if summary is None:
-        reason = "counted by task below"
-        return (
-            (*cells, Cell("", reason=""), Cell("", reason=""))
-            if name in facts.AIR_GROUPS.values()
-            else (
-                *cells,
-                count_cell(None, reason),
-                count_cell(None, reason),
-            )
-        )
+    if summary is None:  # a group: its docs are counted in the rows of its tasks
+        return (*cells, Cell(""), Cell(""))
     unjudged = summary.get("unjudged")
     missing = sum(unjudged.values()) if isinstance(unjudged, dict) and _counts(unjudged) else None
     return (*cells, count_cell(run.judged_docs(name)), count_cell(missing))

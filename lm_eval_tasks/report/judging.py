@@ -62,7 +62,7 @@ def judging_table(runs: list[Run]) -> Table:
                 count_cell(sums["prompt_tokens"]),
                 count_cell(sums["completion_tokens"]),
             )
-            rows.append(Row(run.label, cells, "", index, "ours"))
+            rows.append(Row(run.label, cells, "", index))
     head = ("Run", "Benchmark", "Docs", "Judged", "Unjudged", "Reasons", "Flags", "Calls", "From cache")
     notes = ("An unjudged doc is in no mean and no rate. Calls: those made to the judge, beside those from the cache.",)
     return Table("judging", "Judged and unjudged", (*head, "Prompt tokens", "Reply tokens"), tuple(rows), notes)
@@ -102,6 +102,7 @@ def _settings(run: Run, benchmark: str) -> dict[str, str]:
     for task in run.tasks(benchmark):
         for name, value in mapping(run.judging.get(task, {}).get("settings")).items():
             shown = text(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            shown = "none" if value in (None, [], {}, "") else shown
             values.setdefault(text(name), {})[shown if len(shown) <= 200 else shown[:200] + "…"] = None
     return {name: " / ".join(found) for name, found in values.items()}
 
@@ -116,6 +117,8 @@ def warnings(runs: Iterable[Run]) -> list[tuple[str, str]]:
         for benchmark, title in _TITLES.items():
             if not run.has(benchmark):
                 continue
+            if _settings(run, benchmark).get("local_path") == "sample":
+                say.append(f"{title}: made on the pack's few samples (local_path=sample), not on the benchmark's data.")
             sums = totals(run, benchmark)
             unjudged = int(sum(sums["unjudged"].values()))
             if unjudged:

@@ -71,7 +71,7 @@ def score_cell(estimate: Estimate, signed: bool = False) -> Cell:
     """Returns a score (1 to 10, or a difference of two) to two places."""
     if estimate.value is None:
         return Cell(DASH, reason=estimate.reason, n=estimate.n)
-    shown = f"{estimate.value:+.2f}" if signed else f"{estimate.value:.2f}"
+    shown = _signed(f"{estimate.value:+.2f}") if signed else f"{estimate.value:.2f}"
     error = DASH if estimate.stderr is None else f"{estimate.stderr:.2f}"
     return Cell(shown.replace("-", "−"), error, estimate.reason, estimate.value, estimate.stderr, estimate.n)
 
@@ -81,10 +81,15 @@ def rate_cell(estimate: Estimate, signed: bool = False, heat: bool = False, tip:
     if estimate.value is None:
         return Cell(DASH, reason=estimate.reason, n=estimate.n)
     percent = 100 * estimate.value
-    shown = (f"{percent:+.1f}" if signed else f"{percent:.1f}").replace("-", "−")
+    shown = (_signed(f"{percent:+.1f}") if signed else f"{percent:.1f}").replace("-", "−")
     error = DASH if estimate.stderr is None else f"{100 * estimate.stderr:.1f}"
     shade = min(max(estimate.value, 0.0), 1.0) if heat else None
     return Cell(shown, error, estimate.reason, estimate.value, estimate.stderr, estimate.n, shade, tip)
+
+
+def _signed(shown: str) -> str:
+    """Takes the sign from what is printed as zero."""
+    return shown if shown.strip("+-0.") else shown[1:]
 
 
 def count_cell(value: float | None, reason: str = "the run's results do not say") -> Cell:

@@ -1,0 +1,209 @@
+"""The report as text: what it prints, what it escapes, its tables as Markdown and CSV."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from report_runs import HOSTILE, OFFICIAL, write_run
+
+from lm_eval_tasks import report
+from lm_eval_tasks.report import airbench, compare, judging, tables
+from lm_eval_tasks.report.audio import sniff
+from lm_eval_tasks.report.load import load_run, load_runs
+from lm_eval_tasks.report.payload import script_json
+
+
+def make(*arguments: object) -> int:
+    """Runs the command as the command line would."""
+    parser = argparse.ArgumentParser()
+    report.add_arguments(parser)
+    return report.run(parser.parse_args([str(argument) for argument in arguments]))
+
+
+def page_of(tmp_path: Path, *folders: Path, options: tuple[str, ...] = ()) -> str:
+    """Returns the HTML of a report."""
+    output = tmp_path / "report.html"
+    assert make(*folders, "-o", output, *options) == 0
+    return output.read_text(encoding="utf-8")
+
+
+def test_leaderboard_row_is_that_of_the_results_file_and_every_row_names_its_judge(tmp_path: Path) -> None:
+    run = load_runs([write_run(tmp_path, air=80, judge="other-judge")])[0]
+    table = airbench.leaderboard([run])
+    ours = table.rows[0]
+    assert [cell.value for cell in ours.cells[:5]] == [
+        run.results[name]["gpt_score,judge"]
+        for name in ("air_bench_chat_speech", "air_bench_chat_sound", "air_bench_chat_music", "air_bench_chat_mixed")
+    ] + [run.results["air_bench_chat"]["gpt_score,judge"]]
+    assert ours.cells[5].text == "other-judge"
+    assert ours.note == "judge differs from the published rows"
+    published = table.rows[1:]
+    assert len(published) == 11
+    assert {row.cells[5].text for row in published} == {OFFICIAL}
+    assert [cell.text for cell in published[0].cells[:5]] == ["7.18", "6.99", "6.79", "6.77", "6.93"]
+
+
+def test_a_missing_average_is_a_dash_with_its_reason(tmp_path: Path) -> None:
+    run = load_runs([write_run(tmp_path, air=80)])[0]
+    del run.results["air_bench_chat"]
+    cell = airbench.leaderboard([run]).rows[0].cells[4]
+    assert cell.text == "–"
+    assert "not in this run's results" in cell.reason
+
+
+def test_what_changes_the_reading_is_said_first(tmp_path: Path) -> None:
+    runs = load_runs([write_run(tmp_path, air=400, judge="demo-judge", limit=5, log_samples=False)])
+    said = "\n".join(sentence for _, sentence in judging.warnings(runs))
+    assert "Made with --limit 5" in said
+    assert "its numbers mean nothing" in said
+    assert "docs are unjudged and in no score" in said
+    assert "missing: speech_QA_iemocap/Ses01.wav" in said
+    assert "add --log_samples (with --output_path)" in said
+    assert "Read this first" in page_of(tmp_path, tmp_path)
+
+
+def test_logged_scores_that_disagree_with_the_results_are_pointed_out(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path, air=80))
+    assert airbench.mismatches(run) == []
+    run.results["air_bench_chat_sound_QA"]["gpt_score,judge"] = 9.99
+    assert "lm_eval's results say 9.99" in airbench.mismatches(run)[0]
+
+
+def test_differences_pair_the_docs_of_two_runs(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "1", "a", air=80, intima=62)
+    two = write_run(tmp_path / "2", "b", air=80, intima=62, seed=2, skill=8)
+    first, second = load_runs([one, two])
+    found = compare.air_differences(first, second)
+    scores = [
+        {answer.key: answer.score for answer in run.answers["air_bench_chat"] if answer.doc["category"] == "sound"}
+        for run in (first, second)
+    ]
+    pairs = [(a, scores[1][key]) for key, a in scores[0].items() if a is not None and scores[1][key] is not None]
+    assert found["Sound"].n == len(pairs)
+    assert found["Sound"].value == pytest.approx(sum(b - a for a, b in pairs) / len(pairs))
+    four = [found[title].value for title in ("Speech", "Sound", "Music", "Mixed")]
+    assert found["Average"].value == pytest.approx(sum(four) / 4)
+    comparison = compare.comparisons([first, second])[0]
+    assert comparison.gained[0].difference == max(change.difference for change in comparison.gained)
+    assert comparison.common["intima"] == 61
+
+
+def test_page_runs_only_its_own_script_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    page = page_of(tmp_path, write_run(tmp_path / "run", air=80, intima=31))
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1]
+    script = page.rsplit("<script>", 1)[1].split("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+    outside = re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.S)
+    assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", outside)
+    assert not re.search(r"\son\w+=", outside.split("<script>")[0])
+
+
+def test_hostile_text_stays_text_everywhere(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", '<img src=x onerror="alert(1)">$\\x$', air=80, intima=31, hostile=True)
+    page = page_of(tmp_path, folder)
+    assert "<img" not in page
+    assert "</script></template>" not in page
+    assert page.count("</script>") == 2
+    data = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])
+    assert data["air"]["docs"][0]["x"][0]["p"] == HOSTILE
+    assert "&lt;img src=x onerror=" in page
+
+
+def test_json_for_the_page_can_close_nothing() -> None:
+    raw = script_json({"x": "</script><!--&\u2028\u2029"})
+    assert not re.search("[<>&\u2028\u2029]", raw)
+    assert json.loads(raw) == {"x": "</script><!--&\u2028\u2029"}
+
+
+def test_clips_are_linked_beside_the_report_or_by_file_url_or_embedded(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", air=16, audio=tmp_path / "my clips")
+
+    def sources(page: str) -> set[str]:
+        data = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])
+        return {doc["a"] for doc in data["air"]["docs"]}
+
+    assert "./my%20clips/0.wav" in sources(page_of(tmp_path, folder))
+    (tmp_path / "far").mkdir()
+    assert (tmp_path / "my clips" / "0.wav").as_uri() in sources(page_of(tmp_path / "far", folder))
+    page = page_of(tmp_path, folder, options=("--embed-audio",))
+    assert "#0" in sources(page)
+    assert len(json.loads(re.search(r'id="data-clips">(.*?)</script>', page, re.S)[1])) == 10
+
+
+def test_a_path_to_something_that_is_no_audio_is_never_read_into_the_page(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", air=16, audio=tmp_path / "clips")
+    (tmp_path / "clips" / "0.wav").write_text("root:secret", encoding="utf-8")
+    page = page_of(tmp_path, folder, options=("--embed-audio",))
+    assert base64.b64encode(b"root:secret").decode() not in page
+    assert "does not begin like audio" in page
+
+
+def test_sniffing_knows_the_usual_heads() -> None:
+    assert sniff(b"RIFF\0\0\0\0WAVEfmt ") == "audio/wav"
+    assert sniff(b"ID3\x04") == sniff(b"\xff\xfb\x90\x00") == "audio/mpeg"
+    assert sniff(b"version https://git-lfs") == sniff(b"") == sniff(b"\xff\xd8\xff\xe0") == ""
+
+
+def test_markdown_holds_the_tables_and_no_markup_of_a_run(tmp_path: Path, capfd) -> None:
+    folder = write_run(tmp_path / "run", "a|b <b>*x*</b>\n# y", air=80, intima=31)
+    assert make(folder, "--format", "markdown") == 0
+    printed = capfd.readouterr().out
+    assert "| Qwen2-Audio (published) | 7.18 | 6.99 | 6.79 | 6.77 | 6.93 | gpt-4-0125-preview |" in printed
+    assert "a\\|b &lt;b&gt;\\*x\\*&lt;/b&gt; \\# y" in printed
+    assert "<b>" not in printed
+
+
+def test_csv_keeps_all_digits_and_is_no_formula(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", "=1+1", air=80, intima=31)
+    assert make(folder, "--format", "csv", "-o", tmp_path / "table.csv") == 0
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "table.csv").read_text(encoding="utf-8"))))
+    run = load_run(folder)
+    average = next(row for row in rows if row["table"] == "air_leaderboard" and row["column"] == "Average")
+    assert average["row"] == "'=1+1"
+    assert float(average["value"]) == run.results["air_bench_chat"]["gpt_score,judge"]
+    assert float(average["stderr"]) == run.results["air_bench_chat"]["gpt_score_stderr,judge"]
+    assert {row["table"] for row in rows} >= {"air_tasks", "intima_rates", "intima_summary", "judging", "settings"}
+
+
+def test_every_table_has_as_many_cells_as_heads(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "1", "a", air=16, intima=31)
+    two = write_run(tmp_path / "2", "b", air=16)
+    for table in tables.all_tables(load_runs([one, two])):
+        assert {len(row.cells) for row in table.rows} == {len(table.head) - 1}, table.key
+
+
+@pytest.mark.parametrize("arguments", [("--format", "csv", "--embed-audio"), ("-o", "/dev/null/x.html")])
+def test_wrong_use_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    folder = write_run(tmp_path, air=1)
+    with pytest.raises(ValueError, match=r"leave one|can't be written") as caught:
+        make(folder, *arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [{"air": 16}, {"intima": 31}, {"air": 1, "log_samples": False}])
+def test_runs_of_any_part_give_a_page(tmp_path: Path, content: dict) -> None:
+    assert "</html>" in page_of(tmp_path, write_run(tmp_path / "run", **content))
+
+
+def test_records_of_other_types_than_expected_do_no_harm(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", air=16, intima=31)
+    for file in (tmp_path / "run").rglob("samples_*.jsonl"):
+        samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        for index, sample in enumerate(samples):
+            record = json.loads(sample["filtered_resps"][0])
+            odd = [None, 3, "x", [], {}, float("nan"), [[]], {"a": [1]}][index % 8]
+            record |= {"flags": odd, "verdicts": [odd], "levels": odd, "prediction_score": odd, "position_gap": odd}
+            sample |= {"resps": odd, "filtered_resps": [json.dumps(record)]}
+            sample["doc"] |= {"audio": odd, "meta_info": odd, "dataset_name": odd, "category": odd}
+        file.write_text("\n".join(map(json.dumps, samples)), encoding="utf-8")
+    assert "</html>" in page_of(tmp_path, folder)

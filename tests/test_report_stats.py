@@ -1,0 +1,56 @@
+"""The report's own statistics against examples worked by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from lm_eval_tasks.report import stats
+from lm_eval_tasks.report.records import Estimate
+
+
+def test_paired_difference_worked_by_hand() -> None:
+    # Common docs b, c, d: differences 1, 2, 3; mean 2, s = 1, error 1 / sqrt(3). Doc a and doc e are in one run only.
+    first = {"a": 9.0, "b": 1.0, "c": 2.0, "d": 3.0}
+    second = {"b": 2.0, "c": 4.0, "d": 6.0, "e": 1.0}
+    estimate = stats.paired_difference(first, second)
+    assert estimate.n == 3
+    assert estimate.value == pytest.approx(2.0)
+    assert estimate.stderr == pytest.approx(1 / math.sqrt(3))
+
+
+def test_paired_difference_of_one_or_no_doc_says_why_something_is_missing() -> None:
+    assert stats.paired_difference({"a": 1.0}, {"b": 1.0}) == Estimate(None, None, "no doc was judged in both runs", 0)
+    one = stats.paired_difference({"a": 1.0}, {"a": 3.0})
+    assert (one.value, one.stderr, one.n) == (2.0, None, 1)
+
+
+def test_unweighted_mean_adds_errors_in_squares() -> None:
+    mean = stats.unweighted_mean([Estimate(1.0, 0.3, n=2), Estimate(3.0, 0.4, n=5)])
+    assert mean.value == pytest.approx(2.0)
+    assert mean.stderr == pytest.approx(0.25)
+    assert mean.n == 7
+    assert stats.unweighted_mean([Estimate(1.0, 0.3), Estimate(None, None, "gone")]).reason == "gone"
+    assert stats.unweighted_mean([Estimate(1.0, 0.3), Estimate(3.0)]).stderr is None
+
+
+def test_bootstrap_is_repeatable_and_near_the_normal_interval() -> None:
+    rows = [[float(index < 120), 1.0] for index in range(400)]
+    first = stats.bootstrap_intervals(rows)
+    assert first == stats.bootstrap_intervals(rows)
+    half = 1.96 * math.sqrt(0.3 * 0.7 / 400)
+    assert first[0][0] == pytest.approx(0.3 - half, abs=0.01)
+    assert first[0][1] == pytest.approx(0.3 + half, abs=0.01)
+    assert first[1] == (1.0, 1.0)
+    assert stats.bootstrap_intervals([]) == []
+
+
+def test_histogram_counts_by_the_nearest_half_point() -> None:
+    counts = stats.histogram([1.0, 1.2, 1.25, 5.5, 10.0])
+    assert len(counts) == 19
+    assert counts[0] == 2
+    assert counts[1] == 1
+    assert counts[9] == 1
+    assert counts[18] == 1
+    assert sum(counts) == 5
