@@ -131,34 +131,44 @@ def read_samples(path: str | Path, rate: int) -> Any:
     return (mono / peak if peak > 1.0 else mono).astype(numpy.float32)
 
 
-def audio_part(ref: dict[str, Any]) -> dict[str, Any]:
-    """The part of a chat message that carries one clip; reads and encodes the file now.
+def encoded_audio(ref: dict[str, Any]) -> tuple[bytes, str]:
+    """Base64 of what is sent of one clip, and its format; reads, and resamples where asked to, now.
 
     Args:
-        ref: the fields of ``AudioRef`` and ``part`` (how to send it, see the option ``audio_part``) and ``resample``
-            (Hz or None; None sends the file's own bytes untouched).
+        ref: the fields of ``AudioRef`` and ``resample`` (Hz or None; None sends the file's own bytes untouched).
 
     Raises:
         BadAudio: the file has gone or changed into something that cannot be decoded since it was checked.
     """
     path, form = Path(ref["path"]), ref["format"]
-    if ref["part"] == "file_url":
-        return {"type": "audio_url", "audio_url": {"url": path.as_uri()}}
     if ref.get("resample"):
-        data, form = _as_wav(path, ref["resample"]), "wav"
-    else:
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise BadAudio(f"{path}: {error.strerror}; it was there when the run began") from None
-    encoded = base64.b64encode(data).decode("ascii")
-    uri = f"data:{_MIME.get(form, 'application/octet-stream')};base64,{encoded}"
+        return base64.b64encode(_as_wav(path, ref["resample"])), "wav"
+    try:
+        return base64.b64encode(path.read_bytes()), form
+    except OSError as error:
+        raise BadAudio(f"{path}: {error.strerror}; it was there when the run began") from None
+
+
+def audio_part(ref: dict[str, Any], data: str, form: str) -> dict[str, Any]:
+    """The part of a chat message that carries one clip.
+
+    Args:
+        ref: the fields of ``AudioRef`` and ``part`` (how to send it, see the option ``audio_part``).
+        data: what stands where the base64 text goes.
+        form: format of the data.
+    """
+    uri = f"data:{_MIME.get(form, 'application/octet-stream')};base64,{data}"
     if ref["part"] == "audio_url":
         return {"type": "audio_url", "audio_url": {"url": uri}}
     return {
         "type": "input_audio",
-        "input_audio": {"data": uri if ref["part"] == "input_audio_data_uri" else encoded, "format": form},
+        "input_audio": {"data": uri if ref["part"] == "input_audio_data_uri" else data, "format": form},
     }
+
+
+def file_part(ref: dict[str, Any]) -> dict[str, Any]:
+    """The part of a chat message that names a clip's file, which the server reads (``audio_part=file_url``)."""
+    return {"type": "audio_url", "audio_url": {"url": Path(ref["path"]).as_uri()}}
 
 
 def _as_wav(path: Path, rate: int) -> bytes:

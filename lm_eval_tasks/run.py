@@ -1,19 +1,106 @@
-"""``lm_eval run`` with this pack's tasks and models at hand."""
+"""``lm-eval-tasks run``: the stock ``lm-eval run`` with the pack's model and include path at hand.
+
+Reading lm-eval's own task files takes most of the time until the first request. Where only tasks of the include path
+are asked for, they are left out: then the harness runs through its Python interface, with the same arguments and the
+same output.
+"""
 
 from __future__ import annotations
 
+import argparse
+import inspect
+import logging
+import os
 import sys
-from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from lm_eval_tasks import INCLUDE_PATH
 
+if TYPE_CHECKING:
+    from lm_eval.config.evaluate_config import EvaluatorConfig
+    from lm_eval.tasks import TaskManager
 
-def main(argv: Sequence[str]) -> int:
-    """Run the stock command line; returns 0, or raises what lm_eval raises."""
-    from lm_eval.__main__ import cli_evaluate
+log = logging.getLogger(f"lm_eval.{__name__}")
 
-    import lm_eval_tasks.replay  # noqa: F401 - registers its model
 
-    sys.argv = ["lm_eval", "run", *argv, "--include_path", str(INCLUDE_PATH)]
-    cli_evaluate()
+def main(arguments: list[str]) -> int:
+    """Run the harness.
+
+    Args:
+        arguments: what follows ``lm-eval run``.
+
+    Returns:
+        Exit status.
+    """
+    from lm_eval._cli import HarnessCLI
+    from lm_eval.utils import setup_logging
+
+    setup_logging()
+    cli = HarnessCLI()
+    before, sys.argv = sys.argv, ["lm-eval", "run", *arguments]  # the harness reads its arguments from there
+    try:
+        parsed = cli.parse_args()
+    finally:
+        sys.argv = before
+    parsed.include_path = parsed.include_path or str(INCLUDE_PATH)
+    import lm_eval_tasks.models  # noqa: F401 - registers the model
+
+    if not _run_without_index(parsed):
+        cli.execute(parsed)
     return 0
+
+
+def _run_without_index(parsed: argparse.Namespace) -> bool:
+    """Run if only tasks of the include path are asked for, by name, and nothing that needs the stock command."""
+    from lm_eval.config.evaluate_config import EvaluatorConfig
+    from lm_eval.tasks import TaskManager
+
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as the stock command does
+    config = EvaluatorConfig.from_cli(parsed)
+    if config.wandb_args or config.trackio_args:
+        return False
+    manager = TaskManager(include_path=config.include_path, include_defaults=False, metadata=config.metadata)
+    names = config.tasks.split(",") if isinstance(config.tasks, str) else config.tasks
+    names = list(dict.fromkeys(name for task in names for name in task.split(",")))
+    if not all(name in manager.task_index for name in names):
+        return False
+    config.tasks = names
+    _evaluate(config, manager)
+    return True
+
+
+def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
+    from lm_eval import simple_evaluate
+    from lm_eval.loggers import EvaluationTracker
+    from lm_eval.utils import make_table
+
+    if config.output_path:
+        config.hf_hub_log_args["output_path"] = config.output_path
+    if os.environ.get("HF_TOKEN"):
+        config.hf_hub_log_args["token"] = os.environ["HF_TOKEN"]
+    tracker = EvaluationTracker(**config.hf_hub_log_args)
+    log.info("Selected Tasks: %s", config.tasks)
+    seeds = ("random_seed", "numpy_random_seed", "torch_random_seed", "fewshot_random_seed")
+    options: dict[str, Any] = {
+        name: getattr(config, name)
+        for name in inspect.signature(simple_evaluate).parameters
+        if hasattr(config, name) and name != "cache_requests"
+    }
+    options |= config.cache_requests
+    options |= dict(zip(seeds, config.seed or [None] * len(seeds), strict=True))
+    results = simple_evaluate(**options, task_manager=manager, evaluation_tracker=tracker)
+    if results is None:  # not the first of several ranks
+        return
+    samples = results.pop("samples", None)
+    tracker.save_results_aggregated(results=results, samples=samples)
+    for task in results["configs"] if samples else ():
+        tracker.save_results_samples(task_name=task, samples=samples[task])
+    if tracker.push_results_to_hub or tracker.push_samples_to_hub:
+        tracker.recreate_metadata_card()
+    print(make_table(results))
+    if "groups" in results:
+        print(make_table(results, "groups"))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
