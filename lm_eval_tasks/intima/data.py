@@ -114,8 +114,8 @@ def _from_file(path: Path, _size: int, _mtime_ns: int) -> list[dict[str, str]]:
         except Exception as error:  # as many kinds as there are ways to damage a file
             cause = error.__cause__ or error
             raise DataError(
-                f"{path} cannot be read as {kind}: {str(cause)[:300]}. It must be UTF-8 and hold one row for each "
-                f"prompt with the columns {_listed(COLUMNS)}."
+                f"{path} cannot be read as {kind} ({str(cause)[:300].rstrip('.') or type(cause).__name__}). It must be "
+                f"UTF-8 and hold one row for each prompt with the columns {_listed(COLUMNS)}."
             ) from None
         return _docs(rows, str(path))
 
