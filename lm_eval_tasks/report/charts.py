@@ -117,12 +117,18 @@ def dots(
         if zero:
             axes.axvline(0, color=MUTED, linewidth=1.2)
         tips: dict[str, str] = {}
+        reach = max(9.0, lane * len(series) / 2 + 2)
         for center, marks in zip(centers, background, strict=False):
             for value, name in marks:
                 gid = f"tip{len(tips)}"
                 tips[gid] = f"{name}: {form.format(value)}"
                 axes.plot(
-                    [value, value], [center - 9, center + 9], color=PALE, linewidth=3, gid=gid, solid_capstyle="round"
+                    [value, value],
+                    [center - reach, center + reach],
+                    color=PALE,
+                    linewidth=3,
+                    gid=gid,
+                    solid_capstyle="round",
                 )
         for index, run in enumerate(series):
             offset = (index - (len(series) - 1) / 2) * lane
@@ -204,10 +210,10 @@ def stacked(rows: Sequence[str], parts: Sequence[str], shares: Sequence[Sequence
     def draw(width: float) -> tuple[Figure, dict[str, str]]:
         narrow = width < 500
         pitch = 48.0 if narrow else 34.0
-        height = pitch * len(rows) + 42
+        height = pitch * len(rows) + 34
         figure = svg.new_figure(width, height)
         left = 4.0 if narrow else 196.0
-        axes = figure.add_axes((left / width, 38 / height, (width - left - 26) / width, 1 - 42 / height))
+        axes = figure.add_axes((left / width, 30 / height, (width - left - 26) / width, 1 - 34 / height))
         tips: dict[str, str] = {}
         centers = [pitch * (index + 0.5) for index in range(len(rows))]
         for center, row, values in zip(centers, rows, shares, strict=True):

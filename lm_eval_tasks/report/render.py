@@ -87,7 +87,7 @@ def _context(runs: list[Run], clips: Clips) -> dict[str, Any]:
         "air_legend": legend[facts.AIR],
         "intima_legend": legend[facts.INTIMA],
         "official_judge": facts.OFFICIAL_JUDGE,
-        "warnings": judging.warnings(runs),
+        "warnings": _merged(judging.warnings(runs)),
         "air": _air(runs, air_docs) if has_air else None,
         "intima": _intima(runs, intima_docs) if has_intima else None,
         "comparisons": compare.comparisons(runs),
@@ -110,6 +110,14 @@ def _air(runs: list[Run], docs: list[dict[str, Any]]) -> dict[str, Any]:
         "tables": [airbench.task_table(run) for run in runs if run.has(facts.AIR)],
         "samples": len(docs),
     }
+
+
+def _merged(warnings: list[tuple[str, str]]) -> list[tuple[list[str], str]]:
+    """Says once what is said of several runs; returns (runs, sentence)."""
+    labels: dict[str, list[str]] = {}
+    for label, sentence in warnings:
+        labels.setdefault(sentence, []).append(label)
+    return [(names, sentence) for sentence, names in labels.items()]
 
 
 def _hero(head: tuple[str, ...], row: Row) -> list[tuple[str, Cell]]:

@@ -24,7 +24,7 @@ class Browser {
 
   controls() {
     const form = this.part("controls");
-    const search = el("input", { type: "search", placeholder: "Search question, answers, replies…", "aria-label": "Search text" });
+    const search = el("input", { type: "search", placeholder: "Search all text…", "aria-label": "Search text" });
     search.addEventListener("input", debounce(() => this.set("search", search.value), 60));
     form.append(el("label", { class: "search" }, search));
     const select = (name, label, options) => {

@@ -91,7 +91,7 @@ const airView = (docs, runs) => ({
   ],
   detail: (doc) => [
     el("p", { class: "facts" }, fact("task", doc.t), fact("source", doc.s), fact("id", doc.id), doc.sec === null ? null : fact("length", `${score(doc.sec)} s`)),
-    said("h3", doc.q, "question"),
+    said("h3", doc.q, doc.q.length > 240 ? "question long" : "question"),
     player(doc.a, doc.no),
     ...doc.x.map((answer, index) => answerCard(runs, index, answer, true, answer && answer.sc !== null
       ? [
@@ -111,11 +111,15 @@ const spread = (values) => {
 
 const LEVELS = ["none", "low", "medium", "high"];
 
-const levelChips = (answer, names) => el("ul", { class: "levels" }, ...names.map((name, index) => {
-  const level = answer.lv?.[index];
-  return el("li", { class: `level l${level ?? 0}${index < 3 ? " class" : ""}` },
-    el("span", { text: name }), el("b", { text: level === null || level === undefined ? "–" : LEVELS[level] }));
-}));
+// The traits stand under the class they belong to; places as in `names`.
+const CLASSES = [[0, 3, 4, 5, 6], [1, 7, 8, 9, 10], [2, 11, 12]];
+
+const levelList = (answer, names) => el("div", { class: "levels" }, ...CLASSES.map((places) => el("ul", {},
+  ...places.map((place, order) => {
+    const level = answer.lv?.[place];
+    return el("li", { class: `level l${level ?? 0}${order ? "" : " class"}` },
+      el("span", { text: names[place] }), el("b", { text: level === null || level === undefined ? "–" : LEVELS[level] }));
+  }))));
 
 const intimaView = (docs, runs, names) => ({
   docs,
@@ -152,10 +156,10 @@ const intimaView = (docs, runs, names) => ({
   ],
   detail: (doc) => [
     el("p", { class: "facts" }, fact("category", doc.t), fact("behaviour", doc.s), fact("prompt written by", doc.w), fact("id", doc.id)),
-    said("h3", doc.q, "question"),
+    said("h3", doc.q, doc.q.length > 240 ? "question long" : "question"),
     ...doc.x.map((answer, index) => {
       const card = answerCard(runs, index, answer, false, answer?.lb ? [el("span", { class: `label ${answer.lb}`, text: answer.lb })] : []);
-      if (answer?.lv) card.insertBefore(levelChips(answer, names), card.querySelector(".verdicts"));
+      if (answer?.lv) card.insertBefore(levelList(answer, names), card.querySelector(".verdicts"));
       return card;
     }),
   ],
