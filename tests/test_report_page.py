@@ -63,7 +63,7 @@ def test_what_changes_the_reading_is_said_first(tmp_path: Path) -> None:
     runs = load_runs([write_run(tmp_path, air=400, judge="demo-judge", limit=5, log_samples=False)])
     said = "\n".join(sentence for _, sentence in judging.warnings(runs))
     assert "Made with --limit 5" in said
-    assert "its numbers mean nothing" in said
+    assert "the numbers mean nothing" in said
     assert "docs are unjudged and in no score" in said
     assert "missing: speech_QA_iemocap/Ses01.wav" in said
     assert "add --log_samples (with --output_path)" in said

@@ -117,8 +117,6 @@ def warnings(runs: Iterable[Run]) -> list[tuple[str, str]]:
         for benchmark, title in _TITLES.items():
             if not run.has(benchmark):
                 continue
-            if _settings(run, benchmark).get("local_path") == "sample":
-                say.append(f"{title}: made on the pack's few samples (local_path=sample), not on the benchmark's data.")
             sums = totals(run, benchmark)
             unjudged = int(sum(sums["unjudged"].values()))
             if unjudged:
@@ -145,11 +143,18 @@ def warnings(runs: Iterable[Run]) -> list[tuple[str, str]]:
 
 
 def _judge_warnings(run: Run) -> Iterable[str]:
-    for benchmark, title in _TITLES.items():
-        asked, answered = run.judges(benchmark)
-        if DEMO_JUDGE in (*asked, *answered):
-            yield f"{title} was judged by {DEMO_JUDGE}, a rule of thumb for trying the pack: its numbers mean nothing."
-        elif benchmark == facts.AIR and asked and asked != [facts.OFFICIAL_JUDGE]:
+    """Says whose judgement the numbers are, and on what data."""
+    shown = [benchmark for benchmark in _TITLES if run.has(benchmark)]
+    demo = [_TITLES[name] for name in shown if any(DEMO_JUDGE in judges for judges in run.judges(name))]
+    if demo:
+        names = " and ".join(demo)
+        yield f"{names}: judged by {DEMO_JUDGE}, a rule of thumb for trying the pack; the numbers mean nothing."
+    sample = [_TITLES[name] for name in shown if _settings(run, name).get("local_path") == "sample"]
+    if sample:
+        yield f"{' and '.join(sample)}: made on the few samples that come with the pack, not on the benchmark's data."
+    for benchmark in shown:
+        title, (asked, answered) = _TITLES[benchmark], run.judges(benchmark)
+        if benchmark == facts.AIR and asked and asked != [facts.OFFICIAL_JUDGE] and title not in demo:
             yield (
                 f"{title} was judged by {', '.join(asked)}, not by {facts.OFFICIAL_JUDGE}: "
                 "its scores are not on the scale of the published rows."

@@ -108,5 +108,6 @@ def _verdict(verdict: dict[str, Any]) -> dict[str, Any]:
         "in": number(verdict.get("prompt_tokens")),
         "out": number(verdict.get("completion_tokens")),
         "n": number(verdict.get("attempts")),
+        "c": verdict.get("cached") is True,
         "why": text(verdict.get("reason")),
     }

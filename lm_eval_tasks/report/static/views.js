@@ -23,6 +23,7 @@ const verdict = (judgement, air) => {
     facts.append(fact("tokens", `${score(judgement.in)} in, ${score(judgement.out)} out`));
   }
   if (judgement.n > 1) facts.append(fact("attempts", score(judgement.n)));
+  if (judgement.c) facts.append(el("span", { text: "from the cache" }));
   return el("div", { class: "verdict" },
     facts,
     judgement.y ? said("pre", judgement.y) : el("p", { class: "muted", text: "(empty reply)" }),
