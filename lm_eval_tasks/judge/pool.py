@@ -200,7 +200,7 @@ class Judge:
         stored = None if self.fresh else self._remembered.get(key) or self.cache.get(key)
         try:
             verdict = Verdict(question.parse(stored["reply"]), **stored, cached=True) if stored else None
-        except (NoVerdict, TypeError, KeyError):  # stored by another version of this package
+        except (ValueError, TypeError, KeyError, AttributeError):  # stored by another version of this package
             return None
         if verdict:
             self._heard_from(verdict.judge)

@@ -103,8 +103,22 @@ def as_data(outcome: Verdict | Unjudged) -> dict[str, Any]:
     }
 
 
-_INVISIBLE = "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]*"
+_INVISIBLE = (
+    "\\x00-\\x08\\x0e-\\x1b\\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff"
+)
 """Characters without a glyph, which could be slipped into a mark to hide it from a plain search."""
+
+_GAP = rf"[\s|/\\*_#~{_INVISIBLE}-]*"
+_CLOSED = rf"(?={_GAP}[\]}}>])"
+_OF_TEMPLATES = rf"(?:inst|sys|s|start_of_turn|end_of_turn){_CLOSED}|(?<=\|)[^\s|<>\[\]{{}}]{{1,40}}(?=\|[\]}}>])"
+"""Marks of chat templates (``[INST]``, ``</s>``, ``<|im_start|>``), which a server may take for its own in any text."""
+
+_FOLDED = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+_FOLDED |= dict(zip(map(ord, "\u3010\u3014\u3016\u301a\u27e6\u2045"), "[" * 6, strict=True))
+_FOLDED |= dict(zip(map(ord, "\u3011\u3015\u3017\u301b\u27e7\u2046"), "]" * 6, strict=True))
+_FOLDED |= dict(zip(map(ord, "\u3008\u300a\u27e8\u3009\u300b\u27e9"), "<<<>>>", strict=True))
+"""Full-width signs and brackets of other scripts -> what they stand for, one character for one."""
 
 
 def neutraliser(marks: list[str]) -> Callable[[str], tuple[str, bool]]:
@@ -112,18 +126,28 @@ def neutraliser(marks: list[str]) -> Callable[[str], tuple[str, bool]]:
 
     Args:
         marks: how section marks, fields and tags begin, without their brackets. They are found in any case, with any
-            white space or invisible characters between, in square or angle brackets or in braces.
+            white space or invisible characters between, after square or angle brackets or braces of any script. Marks
+            of chat templates are found as well.
 
     Returns:
-        A function from a text to the text with those brackets made round, and to whether there were any.
+        A function from a text to the text with those brackets made round, and to whether there were any. Takes time in
+        proportion to the text.
     """
-    words = "|".join(_INVISIBLE.join(r"\s+" if char == " " else re.escape(char) for char in mark) for mark in marks)
-    gap = _INVISIBLE + r"[\s/]*" + _INVISIBLE
-    pattern = re.compile(rf"[\[{{<]+({gap}(?:{words})[^\[\]{{}}<>]{{0,60}})[\]}}>]+", re.IGNORECASE)
+    words = "|".join(
+        f"[{_INVISIBLE}]*".join(r"\s+" if char == " " else re.escape(char) for char in mark) for mark in marks
+    )
+    pattern = re.compile(
+        rf"(?<![\[{{<])(?P<open>[\[{{<]+){_GAP}(?:{words}|{_OF_TEMPLATES})(?:[^\[\]{{}}<>]{{0,60}}(?P<close>[\]}}>]+))?",
+        re.IGNORECASE,
+    )
 
     def neutralise(text: str) -> tuple[str, bool]:
-        calm, found = pattern.subn(r"(\1)", text)
-        return calm, found > 0
+        calm, done = [], 0
+        for match in pattern.finditer(text.translate(_FOLDED)):
+            inner = match.start("close") if match["close"] else match.end()
+            calm += [text[done : match.start()], "(", text[match.end("open") : inner], ")" if match["close"] else ""]
+            done = match.end()
+        return "".join(calm) + text[done:], done > 0
 
     return neutralise
 
