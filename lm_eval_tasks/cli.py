@@ -110,9 +110,8 @@ def _rejudge(args: argparse.Namespace) -> int:
 
     stored = load_run(args.run_dir)
     changes = _json_object(args.metadata)
-    first = next(iter(stored.samples))
     metadata = {
-        **stored.metadata(first),
+        **stored.settings(),
         **changes,
         "replay": str(Path(args.run_dir).absolute()),
         "replay_all": args.all,

@@ -38,14 +38,26 @@ class StoredRun:
         """The name of the model that answered."""
         return str(self.results.get("model_name") or self.folder.name)
 
-    def metadata(self, task: str) -> dict[str, Any]:
-        """What was set when a task ran, without what lm-eval and this package added."""
-        found = dict(self.results.get("configs", {}).get(task, {}).get("metadata") or {})
-        return {key: value for key, value in found.items() if key not in ("judging", "config_source", "version")}
+    def settings(self) -> dict[str, Any]:
+        """What was set for the whole run, without what lm-eval and this package added.
+
+        A setting in which tasks differ was not made for the run but in their own YAML files, which still hold it.
+        """
+        each = [self._metadata(task) for task in self.samples]
+        added = ("judging", "config_source", "version", "data_revision", "replay", "replay_all")
+        common = {key: value for key, value in each[0].items() if all(key in m and m[key] == value for m in each)}
+        return {key: value for key, value in common.items() if key not in added}
 
     def judging(self, task: str) -> dict[str, Any]:
         """How judging went, or {} where there was none."""
-        return (self.results.get("configs", {}).get(task, {}).get("metadata") or {}).get("judging") or {}
+        return self._metadata(task).get("judging") or {}
+
+    def data_revision(self, task: str) -> str | None:
+        """The commit of the data that a task read, where it was known."""
+        return self._metadata(task).get("data_revision")
+
+    def _metadata(self, task: str) -> dict[str, Any]:
+        return self.results.get("configs", {}).get(task, {}).get("metadata") or {}
 
     def top_level(self) -> list[str]:
         """The names to ask lm-eval for: groups that nothing contains, and tasks outside any group."""

@@ -86,6 +86,15 @@ class JudgedTask(ConfigurableTask):
         """Settings that shape the numbers, besides the judge's own; they go into the results file."""
         raise NotImplementedError
 
+    def note_data_revision(self, commit: str | None) -> None:
+        """Keep the commit of the data beside the settings, which lm-eval writes to the results; to be called once."""
+        if commit:
+            self.config.metadata = {**(self.config.metadata or {}), "data_revision": commit}
+
+    def data_revision(self) -> dict[str, str | None]:
+        """The commit that was read, under its name in the results; None where the hub or a folder doesn't tell."""
+        return {"data_revision": (self.config.metadata or {}).get("data_revision")}
+
     # What lm-eval calls
 
     def download(self, *_: Any, **__: Any) -> None:
@@ -168,6 +177,7 @@ class JudgedTask(ConfigurableTask):
         if self.config.task not in run.samples:
             raise ValueError(f"{run.folder} holds no samples of {self.config.task}, only of {', '.join(run.samples)}.")
         docs = [sample["doc"] for sample in run.samples[self.config.task]]
+        self.note_data_revision(run.data_revision(self.config.task))
         return docs, run.judging(self.config.task).get("left_out") or {}
 
     def _keep_verdicts(self, judge: Judge) -> None:

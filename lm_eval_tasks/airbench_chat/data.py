@@ -11,12 +11,12 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
+from lm_eval_tasks.airbench_chat import hub
 from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS
 from lm_eval_tasks.audio import ARRAY_RATE, BadAudio, find_audio, inspect_audio
 from lm_eval_tasks.errors import DataError, NoDocs
@@ -25,8 +25,6 @@ from lm_eval_tasks.settings import AirBenchSettings
 log = logging.getLogger(f"lm_eval.{__name__}")
 
 SAMPLE = Path(__file__).parent / "sample"
-MODELSCOPE_ID = "evalscope/AIR-Bench-Dataset"
-HUGGINGFACE_ID = "qyang1021/AIR-Bench-Dataset"
 FIELDS = ("path", "question", "answer_gt", "task_name", "dataset_name", "meta_info", "uniq_id")
 LONG_CLIP = 30.0
 """Seconds; many models hear no more than this (the window of Whisper's encoder)."""
@@ -34,12 +32,15 @@ LONG_CLIP = 30.0
 _LISTED = 5
 
 
-def load_docs(settings: AirBenchSettings, task_name: str) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+def load_docs(
+    settings: AirBenchSettings, task_name: str, root: Path | None = None
+) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
     """The docs of one task whose clips can be sent.
 
     Args:
         settings: where the data is and what to do about bad audio.
         task_name: one of the eight.
+        root: what ``fetch`` returned, where it was called before.
 
     Returns:
         The docs, in the order of the metadata, and what was left out: cause -> clips as ``folder/file``.
@@ -48,7 +49,7 @@ def load_docs(settings: AirBenchSettings, task_name: str) -> tuple[list[dict[str
         DataError: the metadata is damaged, a path leaves the folder, or audio is bad and must not be.
         NoDocs: no doc of this task is usable.
     """
-    root = fetch(settings, [task_name])
+    root = root or fetch(settings, [task_name])
     records = [record for record in read_metadata(root / "Chat" / "Chat_meta.json") if record["task_name"] == task_name]
     docs, left_out = [], defaultdict(list)
     for record in tqdm(records, desc=f"Checking audio of {task_name}", unit="clip", leave=False):
@@ -82,29 +83,7 @@ def fetch(settings: AirBenchSettings, task_names: Iterable[str]) -> Path:
                 "Chat/, or leave local_path out to download the data."
             )
         return root
-    patterns = ["Chat/Chat_meta.json", *(f"Chat/{name}_*/*" for name in task_names)]
-    source = settings.source
-    if source == "auto":
-        source = "modelscope" if find_spec("modelscope") else "huggingface"
-    hub = MODELSCOPE_ID if source == "modelscope" else HUGGINGFACE_ID
-    try:
-        if source == "modelscope":
-            from modelscope import dataset_snapshot_download
-
-            return Path(dataset_snapshot_download(hub, revision=settings.revision, allow_file_pattern=patterns))
-        from huggingface_hub import snapshot_download
-
-        return Path(snapshot_download(hub, repo_type="dataset", revision=settings.revision, allow_patterns=patterns))
-    except ModuleNotFoundError:
-        raise DataError(
-            "source=modelscope needs the package modelscope: pip install 'lm-eval-tasks[modelscope]'"
-        ) from None
-    except Exception as error:  # the two hubs raise a dozen kinds, all of which mean the same here
-        at = f" at revision {settings.revision!r} (--model_args revision=... counts too)" if settings.revision else ""
-        raise DataError(
-            f"{hub} could not be fetched from {source}{at}: {type(error).__name__}: {str(error)[:300]}. Try the other "
-            "source, fetch ahead with `lm-eval-tasks fetch`, or pass local_path."
-        ) from error
+    return hub.download(settings.source, settings.revision, task_names)
 
 
 def read_metadata(path: Path) -> list[dict[str, str]]:

@@ -11,7 +11,8 @@ from lm_eval.models.api_models import JsonChatStr, TemplateAPI
 from lm_eval.utils import warning_once
 
 from lm_eval_tasks.airbench_chat import scoring
-from lm_eval_tasks.airbench_chat.data import load_docs
+from lm_eval_tasks.airbench_chat.data import fetch, load_docs
+from lm_eval_tasks.airbench_chat.hub import commit_of
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt, neutral
 from lm_eval_tasks.chat import with_audio
 from lm_eval_tasks.judge import Question, Unjudged, Verdict
@@ -33,7 +34,9 @@ class AirBenchChatTask(JudgedTask):
 
     def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         """The records of this task whose clips can be sent."""
-        return load_docs(self.settings, self.config.dataset_name)
+        root = fetch(self.settings, [self.config.dataset_name])
+        self.note_data_revision(commit_of(root))
+        return load_docs(self.settings, self.config.dataset_name, root)
 
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **options: Any) -> Instance:
         """An API model gets the clip inside its chat, read when it is sent; another model gets lm-eval's ``audio``.
@@ -94,7 +97,8 @@ class AirBenchChatTask(JudgedTask):
     def shaping_settings(self) -> dict[str, Any]:
         """The order, the wording, and how the audio was sent."""
         keys = ("do_swap", "audio_part", "audio_sample_rate", "local_path", "source", "revision")
-        return {"prompt_version": self.prompt_to_judge.version} | {key: getattr(self.settings, key) for key in keys}
+        found = {key: getattr(self.settings, key) for key in keys}
+        return {"prompt_version": self.prompt_to_judge.version} | found | self.data_revision()
 
 
 def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
