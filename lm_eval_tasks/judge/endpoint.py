@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import openai
-from openai.types.chat import ChatCompletion
 
 from lm_eval_tasks.settings import NO_KEY, JudgeSettings, judge_api_key
 
@@ -130,7 +129,9 @@ class Endpoint:
             spoken = frozenset(self.learnt)
             self.calls += 1
             try:
-                answer = await client.chat.completions.create(**self._request(messages, max_tokens, schema, spoken))
+                # post() takes half the CPU time of chat.completions.create(), which checks and copies every field
+                body = self._request(messages, max_tokens, schema, spoken)
+                answer = await client.post("/chat/completions", cast_to=object, body=body)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 self._learn_or_raise(error, spoken, schema is not None)
                 continue
@@ -210,22 +211,23 @@ class Endpoint:
 
     def _read(self, answer: Any) -> Reply:
         """A chat completion as a ``Reply``; no field of it is trusted to be there or to have the right type."""
-        usage = getattr(answer, "usage", None)
-        counts = (getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens"))
+        answer = _object(answer)
+        usage, choices = _object(answer.get("usage")), answer.get("choices")
+        counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
         tokens = [count if isinstance(count, int) else 0 for count in counts]
-        model = self._clean(str(getattr(answer, "model", None) or ""))
-        choices = getattr(answer, "choices", None)
-        if not isinstance(answer, ChatCompletion) or not isinstance(choices, list):
+        model = self._clean(str(answer.get("model") or ""))
+        if not isinstance(choices, list):
             return Reply("", MALFORMED, model, *tokens)
-        message = getattr(choices[0], "message", None) if choices else None
-        if message is None:
+        choice = _object(choices[0]) if choices else {}
+        if choice.get("message") is None:
             return Reply("", "empty", model, *tokens)
-        finish = str(getattr(choices[0], "finish_reason", None) or "")
+        finish = str(choice.get("finish_reason") or "")
         if finish == "content_filter":
             raise CallFailed("content filter")
-        content = getattr(message, "content", None)
+        message = _object(choice["message"])
+        content = message.get("content")
         text = self._clean(content) if isinstance(content, str) else ""
-        return Reply(text, finish, model, *tokens, refused=bool(getattr(message, "refusal", None)))
+        return Reply(text, finish, model, *tokens, refused=bool(message.get("refusal")))
 
     def _error_text(self, error: openai.APIStatusError) -> str:
         """The server's own words and the parameter it names."""
@@ -236,6 +238,10 @@ class Endpoint:
     def _clean(self, text: str) -> str:
         """A server's text as UTF-8 can hold it, without the key should the server repeat it."""
         return _storable(text.replace(self._key, "[key]") if self._key else text)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _storable(text: str) -> str:
