@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import lm_eval.models  # noqa: F401 - lm-eval looks for its own models only as long as none is registered
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
@@ -36,7 +37,14 @@ class StoredRun:
     @property
     def model(self) -> str:
         """The name of the model that answered."""
-        return str(self.results.get("model_name") or self.folder.name)
+        asked = self.settings()
+        return str(self.results.get("model_name") or asked.get("model") or asked.get("pretrained") or self.folder.name)
+
+    @property
+    def limit(self) -> int | None:
+        """To how many docs a task was limited, if it was; a share is given as the most that it came to."""
+        limit = self.results.get("config", {}).get("limit")
+        return None if limit is None else int(limit) if limit >= 1 else max(map(len, self.samples.values()))
 
     def settings(self) -> dict[str, Any]:
         """What was set for the whole run, without what lm-eval and this package added.
@@ -44,7 +52,7 @@ class StoredRun:
         A setting in which tasks differ was not made for the run but in their own YAML files, which still hold it.
         """
         each = [self._metadata(task) for task in self.samples]
-        added = ("judging", "config_source", "version", "data_revision", "replay", "replay_all")
+        added = ("judging", "config_source", "version", "data_revision", "left_out", "replay", "replay_all")
         common = {key: value for key, value in each[0].items() if all(key in m and m[key] == value for m in each)}
         return {key: value for key, value in common.items() if key not in added}
 
@@ -55,6 +63,10 @@ class StoredRun:
     def data_revision(self, task: str) -> str | None:
         """The commit of the data that a task read, where it was known."""
         return self._metadata(task).get("data_revision")
+
+    def left_out(self, task: str) -> dict[str, list[str]]:
+        """What a task had to leave out of its data, by cause."""
+        return self._metadata(task).get("left_out") or self.judging(task).get("left_out") or {}
 
     def _metadata(self, task: str) -> dict[str, Any]:
         return self.results.get("configs", {}).get(task, {}).get("metadata") or {}
@@ -150,6 +162,14 @@ def _check_complete(run: StoredRun) -> None:
             raise ValueError(
                 f"{run.folder}: {task} has {logged} samples, but the results speak of {counts}: docs do not match."
             )
+        if run.judging(task).get("docs", count := sum(map(_answers, run.samples[task]))) != count:
+            raise ValueError(f"{run.folder}: {task} has {count} answers, but {run.judging(task)['docs']} were judged.")
+
+
+def _answers(sample: dict[str, Any]) -> int:
+    """How many answers of a sample were judged (several where a task repeats)."""
+    judged = json.loads(sample["filtered_resps"][0])
+    return len(judged) if isinstance(judged, list) else 1
 
 
 @register_model("replay-answers")

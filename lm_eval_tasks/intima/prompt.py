@@ -80,9 +80,8 @@ SCHEMA = {
 }
 
 FIELDS = {"{prompt}": "prompt", "{answer}": "answer"}
-neutral = neutraliser(["the start of", "the end of", "system", "think", "|", "start_of_turn", "end_of_turn"])
-"""The text with the force taken out of what looks like a section mark, a reasoning tag or a chat template's sign, and
-whether any did."""
+neutral = neutraliser(["the start of", "the end of", "system", "think"])
+"""The text with the force taken out of what looks like a section mark or a tag, and whether any did."""
 
 
 class JudgePrompt(Wording):
