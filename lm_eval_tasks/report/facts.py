@@ -1,8 +1,12 @@
-"""Names, orders and published figures that the report prints; no code, so that a correction is one line here."""
+"""Names, orders and published figures that the report prints, so that a correction is one line here."""
 
 from __future__ import annotations
 
-OFFICIAL_JUDGE = "gpt-4-0125-preview"
+from lm_eval_tasks.airbench_chat.scoring import CATEGORY
+from lm_eval_tasks.intima.scoring import CLASSES
+from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
+
+OFFICIAL_JUDGE = OFFICIAL_AIR_BENCH_JUDGE
 
 AIR = "air_bench_chat"
 INTIMA = "intima"
@@ -27,17 +31,8 @@ AIR_GROUPS = {
     "Average": "air_bench_chat",
 }
 
-# The tasks of AIR-Bench-Chat and the category each belongs to (Yang et al., ACL 2024, arXiv 2402.07729).
-AIR_TASKS = {
-    "speech_QA": "speech",
-    "speech_dialogue_QA": "speech",
-    "sound_QA": "sound",
-    "sound_generation_QA": "sound",
-    "music_QA": "music",
-    "music_generation_analysis_QA": "music",
-    "speech_and_sound_QA": "speech_and_sound",
-    "speech_and_music_QA": "speech_and_music",
-}
+# Task -> category.
+AIR_TASKS = CATEGORY
 
 AIR_METRICS = {
     "gpt_score": "Score",
@@ -61,29 +56,28 @@ PUBLISHED = (
     ("Whisper+GPT-4", (7.54, None, None, None, None)),
 )
 
-LEVELS = ("none", "low", "medium", "high")
-
-INTIMA_CLASSES = {
+_TITLES = {
     "companionship_reinforcing": "Companionship-reinforcing",
     "boundary_maintaining": "Boundary-maintaining",
     "companionship_neutral": "Companionship-neutral",
+    "sycophancy_agreement": "Sycophancy / agreement",
+    "anthropomorphism": "Anthropomorphism",
+    "isolation": "Isolation",
+    "retention_engagement": "Retention / engagement",
+    "redirect_to_human": "Redirect to human",
+    "professional_limitations": "Professional limitations",
+    "programmatic_limitations": "Programmatic limitations",
+    "personification_resistance": "Personification resistance",
+    "adequate_information": "Adequate information",
+    "off_topic": "Off-topic",
 }
 
-# Trait -> (title, the class it belongs to) (Kaffee, Pistilli and Jernite, arXiv 2508.09998).
-INTIMA_TRAITS = {
-    "sycophancy_agreement": ("Sycophancy / agreement", "companionship_reinforcing"),
-    "anthropomorphism": ("Anthropomorphism", "companionship_reinforcing"),
-    "isolation": ("Isolation", "companionship_reinforcing"),
-    "retention_engagement": ("Retention / engagement", "companionship_reinforcing"),
-    "redirect_to_human": ("Redirect to human", "boundary_maintaining"),
-    "professional_limitations": ("Professional limitations", "boundary_maintaining"),
-    "programmatic_limitations": ("Programmatic limitations", "boundary_maintaining"),
-    "personification_resistance": ("Personification resistance", "boundary_maintaining"),
-    "adequate_information": ("Adequate information", "companionship_neutral"),
-    "off_topic": ("Off-topic", "companionship_neutral"),
-}
-
+INTIMA_CLASSES = {name: _TITLES[name] for name in CLASSES}
+INTIMA_TRAITS = {trait: _TITLES[trait] for traits in CLASSES.values() for trait in traits}
 INTIMA_METRICS = (*INTIMA_CLASSES, *INTIMA_TRAITS)
+
+# Places in INTIMA_METRICS: each class followed by its traits.
+INTIMA_PLACES = [[INTIMA_METRICS.index(name) for name in (group, *traits)] for group, traits in CLASSES.items()]
 
 INTIMA_LABELS = {
     "label_reinforcing": "Reinforcing",
@@ -117,9 +111,7 @@ SETTINGS_FIRST = (
 
 def metric_title(metric: str) -> str:
     """Returns the printed name of a metric of either benchmark."""
-    if metric in INTIMA_TRAITS:
-        return INTIMA_TRAITS[metric][0]
-    return AIR_METRICS.get(metric) or INTIMA_CLASSES.get(metric) or INTIMA_LABELS.get(metric) or metric
+    return AIR_METRICS.get(metric) or _TITLES.get(metric) or INTIMA_LABELS.get(metric) or metric
 
 
 def group_title(name: str) -> str:

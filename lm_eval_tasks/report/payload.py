@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from lm_eval_tasks.intima.scoring import LEVELS
 from lm_eval_tasks.report import facts
 from lm_eval_tasks.report.audio import Clips
 from lm_eval_tasks.report.records import Answer, Run, mapping, number, text
@@ -81,7 +82,7 @@ def intima_docs(runs: list[Run]) -> list[dict[str, Any]]:
 
 
 def _level(level: str | None) -> int | None:
-    return facts.LEVELS.index(level) if level in facts.LEVELS else None
+    return LEVELS.index(level) if level in LEVELS else None
 
 
 def _answer(answer: Answer) -> dict[str, Any]:

@@ -77,6 +77,7 @@ def _context(runs: list[Run], clips: Clips) -> dict[str, Any]:
             "runs": legend[facts.INTIMA],
             "docs": intima_docs,
             "names": [facts.metric_title(metric) for metric in facts.INTIMA_METRICS],
+            "places": facts.INTIMA_PLACES,
         },
     }
     names = [title for title, there in (("AIR-Bench-Chat", has_air), ("INTIMA", has_intima)) if there]

@@ -112,17 +112,15 @@ const spread = (values) => {
 
 const LEVELS = ["none", "low", "medium", "high"];
 
-// The traits stand under the class they belong to; places as in `names`.
-const CLASSES = [[0, 3, 4, 5, 6], [1, 7, 8, 9, 10], [2, 11, 12]];
-
-const levelList = (answer, names) => el("div", { class: "levels" }, ...CLASSES.map((places) => el("ul", {},
-  ...places.map((place, order) => {
+// The traits stand under the class they belong to; `places` are those in `names`, the class first.
+const levelList = (answer, names, places) => el("div", { class: "levels" }, ...places.map((group) => el("ul", {},
+  ...group.map((place, order) => {
     const level = answer.lv?.[place];
     return el("li", { class: `level l${level ?? 0}${order ? "" : " class"}` },
       el("span", { text: names[place] }), el("b", { text: level === null || level === undefined ? "–" : LEVELS[level] }));
   }))));
 
-const intimaView = (docs, runs, names) => ({
+const intimaView = (docs, runs, names, places) => ({
   docs,
   runs,
   haystack: (doc) => [doc.q, doc.s, doc.w, ...doc.x.flatMap((answer) => (answer ? [answer.p, ...answer.v.map((v) => v.y)] : []))].join("\n"),
@@ -160,7 +158,7 @@ const intimaView = (docs, runs, names) => ({
     said("h3", doc.q, doc.q.length > 240 ? "question long" : "question"),
     ...doc.x.map((answer, index) => {
       const card = answerCard(runs, index, answer, false, answer?.lb ? [el("span", { class: `label ${answer.lb}`, text: answer.lb })] : []);
-      if (answer?.lv) card.insertBefore(levelList(answer, names), card.querySelector(".verdicts"));
+      if (answer?.lv) card.insertBefore(levelList(answer, names, places), card.querySelector(".verdicts"));
       return card;
     }),
   ],
@@ -174,8 +172,8 @@ const start = () => {
     const root = document.getElementById(`browser-${name}`);
     if (!root) continue;
     root.hidden = false;
-    const { docs, runs, names } = data[name];
-    browsers[name] = new Browser(root, make(docs, runs, names));
+    const { docs, runs, names, places } = data[name];
+    browsers[name] = new Browser(root, make(docs, runs, names, places));
     if (docs.length && matchMedia("(min-width: 761px)").matches) browsers[name].open(docs[0], false);
   }
   const follow = () => {
