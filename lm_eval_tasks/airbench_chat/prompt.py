@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import pairwise
 
 from lm_eval_tasks.judge.prompt import Wording
 from lm_eval_tasks.judge.question import NoVerdict, Question, neutraliser, without_reasoning
@@ -85,7 +84,16 @@ _LABEL = (
 )
 _LABELLED = re.compile(rf"{_LABEL}\s*[:=]\s*({_NUMBER})", re.IGNORECASE)
 _LABELLED_PAIR = re.compile(rf"{_LABELLED.pattern}[\s,;]+{_LABELLED.pattern}", re.IGNORECASE)
-_LATER_PAIR = re.compile(rf"[^0-9\n]*({_NUMBER})(?:\s*,\s*|[ \t]+)({_NUMBER})[^0-9\n]*")
+_LATER_PAIR = re.compile(rf"(?:[^0-9\n]*|.*[:=>\"'(\[]\s*){_NUMBER}(?:\s*,\s*|[ \t]+){_NUMBER}[^0-9\n]*")
+_RATING = r"(?:scor|rat(?:e|ing)|grad(?:e|ing)|mark|deserv|get|receiv|earn|award|giv|merit|worth|verdict|assign)\w*"
+_END = r"(?=\s*(?:[.,;:!?)\n]|$|out of|points?|because|for|and|while|whereas|but|since|as|due))"
+_CLAIM = re.compile(
+    rf"(?:(?:assistant|answer)[ _#]*([12])\b[^.;\n0-9]{{0,80}}?)?\b{_RATING}\b(?:[^\w\n]+[^\W\d]+){{0,4}}?[^\w\n]+"
+    rf"({_NUMBER}){_END}",
+    re.IGNORECASE,
+)
+"""Prose that gives a score, as in "Assistant 1 deserves a 3 because"; the assistant's number where it is named."""
+_OF_TEN = re.compile(r"(?<![0-9.])([0-9]{1,3}(?:\.[0-9]+)?)(?:\s?/\s?10|\s+out of (?:10|ten))\b", re.IGNORECASE)
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _EMPHASIS = re.compile(r"(?<![0-9*`])(?:\*{1,3}|`)(?![*`])|(?<![*`])(?:\*{1,3}|`)(?![0-9*`])")
 """Bold and code marks around a number, never a mark between two digits."""
@@ -98,7 +106,8 @@ def parse_scores(reply: str) -> tuple[float, float]:
 
     After any reasoning up to the last ``</think>``, the reply must begin with two numbers (between them a space, tab,
     newline or comma; decimals, ``/10``, bold and full-width forms are fine), with both labelled scores, or with one
-    JSON object that holds both. Prose may follow, a second pair may not.
+    JSON object that holds both. Prose may follow; a second pair, a further number on a line of its own or prose that
+    gives other scores may not, because then the first pair may be a quotation.
 
     Returns:
         Scores of answer 1 and answer 2, each from 1 to 10.
@@ -111,7 +120,7 @@ def parse_scores(reply: str) -> tuple[float, float]:
     if fenced:
         text = f"{fenced[1].strip()}\n{text[fenced.end() :]}"
     scores, rest = _first_pair(text)
-    if _has_pair(rest):
+    if _has_pair(rest) or _is_contradicted(scores, rest):
         raise NoVerdict("ambiguous: more than one pair of scores")
     if not all(1 <= score <= 10 for score in scores):
         raise NoVerdict("scores outside 1 to 10")
@@ -161,8 +170,7 @@ def _has_pair(text: str) -> bool:
     labels = {match[1] for match in _LABELLED.finditer(text)}
     if labels == {"1", "2"} or any(_LATER_PAIR.fullmatch(line) for line in text.splitlines()):
         return True
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if any(_ONE.fullmatch(one) and _ONE.fullmatch(two) for one, two in pairwise(lines)):
+    if any(_ONE.fullmatch(line.strip()) for line in text.splitlines()):
         return True
     for found in _OBJECT.findall(text):
         try:
@@ -171,6 +179,18 @@ def _has_pair(text: str) -> bool:
             continue
         return True
     return False
+
+
+def _is_contradicted(scores: tuple[float, float], text: str) -> bool:
+    """Whether prose after the scores gives others."""
+    for match in _CLAIM.finditer(text):
+        expected = scores if match[1] is None else (scores[int(match[1]) - 1],)
+        if _value(match[2]) not in expected:
+            return True
+    labelled = ((scores[int(match[1]) - 1], match[2]) for match in _LABELLED.finditer(text))
+    return any(_value(number) != score for score, number in labelled) or any(
+        _value(match[1]) not in scores for match in _OF_TEN.finditer(text)
+    )
 
 
 def _ends_line(text: str, position: int) -> bool:
