@@ -7,7 +7,6 @@ them (wrong key, wrong address, a server that has gone) ends the sending.
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import logging
 from collections import defaultdict
@@ -16,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from lm_eval.api.instance import Instance
 from tenacity import RetryCallState, retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 from tqdm import tqdm
@@ -45,6 +45,7 @@ _PERMANENT = {
     404: "set base_url to the full address, which ends in /chat/completions, and model to a model of that server",
 }
 _SHOWN = 5
+_SLICE = 1 << 18  # bytes
 
 
 class ModelUnavailable(RuntimeError):
@@ -162,7 +163,8 @@ class Generation:
         except NoAnswer as failure:
             return self._without(failure)
         self._in_a_row = 0
-        self.model.cache_hook.add_partial("generate_until", request.args, answer)
+        # in a thread, because the cache notes the whole call stack with each row, and an event loop's is long
+        await asyncio.to_thread(self.model.cache_hook.add_partial, "generate_until", request.args, answer)
         hand_over = getattr(request, "on_answer", None)
         if hand_over:
             hand_over(answer)
@@ -170,7 +172,7 @@ class Generation:
 
     async def _send(self, session: aiohttp.ClientSession, body: bytes) -> str:
         try:
-            async with session.post(self.model.base_url, data=io.BytesIO(body)) as response:
+            async with session.post(self.model.base_url, data=Body(body)) as response:
                 text = await response.text()
         except asyncio.TimeoutError:
             raise Passing(f"no answer within timeout={self.model.timeout} s", unreachable=True) from None
@@ -208,6 +210,24 @@ class Generation:
         """The server's words, without the key should the server repeat it."""
         key = self.model.api_key
         return text.replace(key, "[key]") if key else text
+
+
+class Body(aiohttp.Payload):
+    """A request's bytes, handed to the socket in slices: not copied, and other requests get their turn in between."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data, content_type="application/json")
+        self._size = len(data)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """The body as text; for aiohttp's debugging alone."""
+        return self._value.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send the body; may be called again after a redirect."""
+        view = memoryview(self._value)
+        for start in range(0, len(view), _SLICE):
+            await writer.write(view[start : start + _SLICE])
 
 
 def _failure(response: aiohttp.ClientResponse, text: str) -> NoAnswer:
