@@ -1,7 +1,7 @@
 # make demo   run both benchmarks on the bundled samples against the demo server (no network, no key)
-# make test   run the tests
+# make test   run the tests; on Debian, as root, installs Chromium for the browser tests first
 # make lint   check style and format
-# make bench  measure throughput and memory
+# make bench  measure speed and memory on a small set, in under two minutes; make bench-full on the full size
 # make clean  remove what these made
 # Each sets up .venv first, once, and again when pyproject.toml changes. PYTHON=python3.12 chooses another Python.
 
@@ -12,13 +12,14 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench install clean
+.PHONY: demo test lint bench bench-full install clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
 	@$(RUN) -m lm_eval_tasks.demo
 
 test: $(READY)
+	@scripts/install_system_packages.sh
 	@$(RUN) -m pytest -q
 
 lint: $(READY)
@@ -27,6 +28,9 @@ lint: $(READY)
 
 bench: $(READY)
 	@$(RUN) bench/run.py
+
+bench-full: $(READY)
+	@$(RUN) bench/run.py --full
 
 install: $(READY)
 
