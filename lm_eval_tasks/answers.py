@@ -34,11 +34,13 @@ def save(tasks: Iterable[JudgedTask]) -> None:
         path = cache_folder() / "answers" / _DATE / f"samples_{task.task_name}_{_DATE}.jsonl"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("w", encoding="utf-8") as file:
+            _note_settings(path.parent, task)
+            part = path.with_suffix(".part")
+            with part.open("w", encoding="utf-8") as file:
                 for instance in task.instances:
                     sample = {"doc_id": instance.doc_id, "doc": instance.doc, "resps": [instance.resps]}
                     file.write(json.dumps(sample, ensure_ascii=False, default=str) + "\n")
-            _note_settings(path.parent, task)
+            part.replace(path)  # whole or not at all
         except OSError as error:
             log.warning(
                 "The answers of %s could not be kept aside (%s); an interruption now would lose them.",
@@ -75,4 +77,6 @@ def _note_settings(folder: Path, task: JudgedTask) -> None:
     file = _settings_file(folder)
     noted = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"configs": {}}
     noted["configs"][task.task_name] = {"metadata": task.config.metadata}
-    file.write_text(json.dumps(noted, ensure_ascii=False, default=str), encoding="utf-8")
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(noted, ensure_ascii=False, default=str), encoding="utf-8")
+    part.replace(file)

@@ -109,31 +109,47 @@ def _rejudge(args: argparse.Namespace) -> int:
     from lm_eval_tasks.run import main as run_lm_eval
 
     stored = load_run(args.run_dir)
-    changes = _json_object(args.metadata)
-    metadata = {
-        **stored.settings(),
-        **changes,
-        "replay": str(Path(args.run_dir).absolute()),
-        "replay_all": args.all,
-    }
-    output = args.output_path or f"{str(args.run_dir).rstrip('/')}-rejudged"
+    where = Path(args.run_dir).absolute()
+    metadata = {**stored.settings(), **_json_object(args.metadata), "replay": str(where), "replay_all": args.all}
+    names = _names(stored, metadata)
+    _check_known(names, args.include_path)
+    folder = where.parent if where.is_file() else where
+    output = args.output_path or str(folder.with_name(f"{folder.name}-rejudged"))
     command = ["--model", "replay-answers"]
-    command += ["--model_args", json.dumps({"model": stored.model, "run_dir": metadata["replay"]})]
-    for folder in args.include_path:
-        command += ["--include_path", folder]
-    command += ["--tasks", ",".join(_names(stored, metadata)), "--metadata", json.dumps(metadata)]
-    return run_lm_eval([*command, "--output_path", output, "--log_samples"])
+    command += ["--model_args", json.dumps({"model": stored.model, "run_dir": str(where)})]
+    command += ["--tasks", ",".join(names), "--metadata", json.dumps(metadata)]
+    command += [part for path in args.include_path for part in ("--include_path", path)]
+    command += ["--limit", str(stored.limit)] if stored.limit else []
+    status = run_lm_eval([*command, "--output_path", output, "--log_samples"])
+    print(f"The results are in {output}")
+    return status
 
 
 def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:
-    """What to ask lm_eval for. Kept answers know no groups: AIR-Bench-Chat's tasks are put into theirs."""
-    prefix = "air_bench_chat_"
+    """What to ask lm_eval for. Kept answers know no groups: the pack's tasks are put into theirs."""
+    from lm_eval_tasks.airbench_chat.scoring import CATEGORY
+
     names = stored.top_level()
-    ours = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-    if "group_subtasks" in stored.results or not ours:
+    if "group_subtasks" in stored.results:
         return names
-    metadata["tasks"] = ours
-    return [name for name in names if not name.startswith(prefix)] + ["air_bench_chat"]
+    air_bench = [task for task in CATEGORY if f"air_bench_chat_{task}" in names]
+    if air_bench:
+        metadata["tasks"] = air_bench
+    groups = {f"air_bench_chat_{task}": "air_bench_chat" for task in air_bench}
+    groups |= {name: "intima" for name in names if name.startswith("intima_")}
+    return list(dict.fromkeys(groups.get(name, name) for name in names))
+
+
+def _check_known(names: list[str], folders: list[str]) -> None:
+    """Refuse a run of tasks that no folder defines."""
+    from lm_eval.tasks import TaskManager
+
+    known = TaskManager(include_path=[*folders, str(INCLUDE_PATH)], include_defaults=False).task_index
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(
+            f"{', '.join(unknown)}: no such task in this pack. Name the folder of its YAML with --include_path."
+        )
 
 
 def _json_object(text: str) -> dict[str, Any]:

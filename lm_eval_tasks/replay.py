@@ -18,7 +18,6 @@ from lm_eval.utils import handle_non_serializable, hash_string
 
 # lm_eval names its files results_<date>.json and samples_<task>_<date>.jsonl, the date in ISO form with "-" for ":"
 _RESULTS = re.compile(r"(?:.*_)?results_(\d{4}-\d{2}-\d{2}T[\d.-]+)\.json")
-_SAMPLES = re.compile(r"samples_(.+)_(\d{4}-\d{2}-\d{2}T[\d.-]+|\d+)\.jsonl")
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class StoredRun:
 
     Attributes:
         samples: task name -> its samples, in the order of their ``doc_id``.
-        results: the results file, or {} where answers were kept aside by a run that did not end.
+        results: the results file; of a run that did not end, what was noted beside its answers.
     """
 
     folder: Path
@@ -52,7 +51,16 @@ class StoredRun:
         A setting in which tasks differ was not made for the run but in their own YAML files, which still hold it.
         """
         each = [self._metadata(task) for task in self.samples]
-        added = ("judging", "config_source", "version", "data_revision", "left_out", "replay", "replay_all")
+        added = (
+            "judging",
+            "benchmark",
+            "config_source",
+            "version",
+            "data_revision",
+            "left_out",
+            "replay",
+            "replay_all",
+        )
         common = {key: value for key, value in each[0].items() if all(key in m and m[key] == value for m in each)}
         return {key: value for key, value in common.items() if key not in added}
 
@@ -72,11 +80,20 @@ class StoredRun:
         return self.results.get("configs", {}).get(task, {}).get("metadata") or {}
 
     def top_level(self) -> list[str]:
-        """The names to ask lm-eval for: groups that nothing contains, and tasks outside any group."""
+        """The names to ask lm-eval for: the largest groups without tasks of other benchmarks, then single tasks."""
         groups = self.results.get("group_subtasks", {})
+        others = self.results.get("configs", {}).keys() - self.samples.keys()
         inside = {child for children in groups.values() for child in children}
-        tasks = [task for task in self.samples if task not in inside]
-        return [name for name in groups if name not in inside] + tasks
+
+        def is_ours(name: str) -> bool:
+            return name not in others and all(map(is_ours, groups.get(name, ())))
+
+        def asked(name: str) -> list[str]:
+            if is_ours(name):
+                return [name] if name in groups or name in self.samples else []
+            return [part for child in groups.get(name, ()) for part in asked(child)]
+
+        return [part for name in [*groups, *self.samples] if name not in inside for part in asked(name)]
 
 
 def load_run(where: str | Path) -> StoredRun:
@@ -96,20 +113,19 @@ def _load_run(path: Path, _mtime_ns: int) -> StoredRun:
     files = [path] if path.is_file() else sorted([*path.glob("*.json"), *path.glob("*/*.json")])
     found = {match[1]: file for file in files if (match := _RESULTS.fullmatch(file.name))}
     results_file = found[max(found)] if found else None
-    folder = results_file.parent if results_file else path
-    samples: dict[str, list[dict[str, Any]]] = {}
-    for file in sorted(folder.glob("samples_*.jsonl")) if folder.is_dir() else []:
-        match = _SAMPLES.fullmatch(file.name)
-        if match and (not found or match[2] == max(found)):
-            if match[1] in samples:
-                raise ValueError(f"{folder} holds two files of {match[1]}: keep one.")
-            samples[match[1]] = _read_samples(file)
-    if not samples:
+    if results_file is None:
+        raise ValueError(f"{path} holds no results of lm_eval: name the folder given to it as --output_path.")
+    results, date, folder = _read_json(results_file), max(found), results_file.parent
+    judged = [task for task, config in results["configs"].items() if (config.get("metadata") or {}).get("benchmark")]
+    files = {task: folder / f"samples_{task}_{date}.jsonl" for task in judged}
+    there = {task: file for task, file in files.items() if file.is_file()}
+    if not there:
         raise ValueError(
-            f"{folder} holds no samples_*.jsonl: only a run with --log_samples or --predict_only can be judged again."
+            f"{folder} holds no samples of a judged task from {date}: only a run with --log_samples or "
+            "--predict_only can be judged again."
         )
-    run = StoredRun(folder, samples, _read_json(results_file) if results_file else {})
-    _check_complete(run)
+    run = StoredRun(folder, {task: _read_samples(file) for task, file in there.items()}, results)
+    _check_complete(run, files)
     return run
 
 
@@ -152,22 +168,25 @@ def _doc_hash(doc: dict[str, Any]) -> str:
     return hash_string(json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False))
 
 
-def _check_complete(run: StoredRun) -> None:
-    limited = run.results.get("config", {}).get("limit")
+def _check_complete(run: StoredRun, files: dict[str, Path]) -> None:
+    """Refuse a run whose samples are not all there, or not its own."""
     for task, counts in run.results.get("n-samples", {}).items():
+        if task not in files:
+            continue
         if task not in run.samples:
-            raise ValueError(f"{run.folder}: the results name {task}, but its samples file is missing.")
+            raise ValueError(f"{files[task]} is missing, though the results name {task}: docs do not match.")
         logged = len(run.samples[task])
-        if logged < counts["effective"] or (logged > counts["original"] and not limited):
+        if logged < counts["effective"] or (logged > counts["original"] and not run.limit):
             raise ValueError(
-                f"{run.folder}: {task} has {logged} samples, but the results speak of {counts}: docs do not match."
+                f"{files[task]} has {logged} samples, but the results speak of {counts}: docs do not match."
             )
-        if run.judging(task).get("docs", count := sum(map(_answers, run.samples[task]))) != count:
-            raise ValueError(f"{run.folder}: {task} has {count} answers, but {run.judging(task)['docs']} were judged.")
+        before = run.judging(task).get("docs")
+        if before is not None and before != sum(map(_answers, run.samples[task])):
+            raise ValueError(f"{files[task]} has not the {before} answers that were judged: docs do not match.")
 
 
 def _answers(sample: dict[str, Any]) -> int:
-    """How many answers of a sample were judged (several where a task repeats)."""
+    """How many answers of a sample were judged; several where a task repeats."""
     judged = json.loads(sample["filtered_resps"][0])
     return len(judged) if isinstance(judged, list) else 1
 

@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> int:
     """Run the harness.
 
     Args:
-        arguments: what follows ``lm-eval run``.
+        arguments: what follows ``lm-eval run``; ``--include_path`` may be given several times, for folders besides
+            the pack's own.
 
     Returns:
         Exit status.
@@ -36,13 +37,16 @@ def main(arguments: list[str]) -> int:
     from lm_eval.utils import setup_logging
 
     setup_logging()
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # the harness keeps the last folder only
+    own.add_argument("--include_path", action="append", default=[])
+    given, arguments = own.parse_known_args(arguments)
     cli = HarnessCLI()
     before, sys.argv = sys.argv, ["lm-eval", "run", *arguments]  # the harness reads its arguments from there
     try:
         parsed = cli.parse_args()
     finally:
         sys.argv = before
-    parsed.include_path = parsed.include_path or str(INCLUDE_PATH)
+    parsed.include_path = [*given.include_path, str(INCLUDE_PATH)]
     import lm_eval_tasks.models  # noqa: F401 - registers the model
 
     if not _run_without_index(parsed):

@@ -17,10 +17,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import datasets
+from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean
 from lm_eval.api.task import ConfigurableTask
 
 from lm_eval_tasks import answers as waiting_room
+from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
 from lm_eval_tasks.ranks import JudgedMean, over_ranks
 from lm_eval_tasks.replay import load_run
@@ -51,8 +53,12 @@ class JudgedTask(ConfigurableTask):
         config: dict[str, Any] | None = None,
     ) -> None:
         config = {key: value for key, value in (config or {}).items() if key != "class"}
+        config["metadata"] = {
+            **(config.get("metadata") or {}),
+            "benchmark": self.BENCHMARK,
+        }  # tells a judged task's run
         self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
-        self._replayed = (config.get("metadata") or {}).get("replay")
+        self._replayed = config["metadata"].get("replay")
         self.left_out: dict[str, list[str]] = {}
         self._ranks = 1
         super().__init__(config=config)
@@ -100,6 +106,8 @@ class JudgedTask(ConfigurableTask):
     def download(self, *_: Any, **__: Any) -> None:
         """Build the one split from ``load_docs``, or from the samples of a stored run that is judged again."""
         docs, self.left_out = self.load_docs() if not self._replayed else self._stored_docs()
+        if self.left_out:  # beside the settings, so that a run that is judged later has it too
+            self.config.metadata = {**(self.config.metadata or {}), "left_out": self.left_out}
         self.dataset = {self.config.test_split: datasets.Dataset.from_list(docs)}
 
     def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
@@ -111,13 +119,12 @@ class JudgedTask(ConfigurableTask):
         self._run_key = self._fingerprint()
         judge = Judge.of(self.settings)
         judge.begin_run()
-        if not judge.cache.is_finished(self._run_key):
-            judge.check(self.trial_question())
         judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
-        if self._replayed:
-            self._keep_verdicts(judge)
+        if not self._replayed:  # else nothing has to be paid for before the judge is known to work
+            if not judge.cache.is_finished(self._run_key):
+                judge.check(self.trial_question())
+            _unjudged_tasks.add(self)
         self.warn_of_settings()
-        _unjudged_tasks.add(self)
 
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then judge what they leave; judgements take the place of the filtered answers."""
@@ -132,13 +139,19 @@ class JudgedTask(ConfigurableTask):
             for repeat, answer in enumerate(answers if isinstance(answers, list) else [answers])
         ]
         judge = Judge.of(self.settings)
+        every = [question for *_, questions in asked for question in questions.values()]
+        if self._replayed:
+            if load_run(self._replayed).judging(self.config.task):
+                self._keep_verdicts(judge, asked)
+            if not all(map(judge.knows, every)):
+                judge.check(self.trial_question())
         calls_before = judge.endpoint.calls
-        outcomes = iter(
-            judge.ask([q for *_, questions in asked for q in questions.values()], f"Judging {self.task_name}")
-        )
+        outcomes = iter(judge.ask(every, f"Judging {self.task_name}"))
         judgements = defaultdict(list)
         for instance, name, _, answer, questions in asked:
             record = {"benchmark": self.BENCHMARK, **self.judgement({key: next(outcomes) for key in questions})}
+            for question, verdict in zip(questions.values(), record["verdicts"], strict=True):
+                verdict["question"] = judge.key(question)  # by which a later rejudge knows it again
             judgements[id(instance), name].append(record | {"flags": self.flags(instance.doc, answer)})
         for instance in self._instances:
             for name in instance.filtered_resps:
@@ -175,25 +188,21 @@ class JudgedTask(ConfigurableTask):
     def _stored_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         run = load_run(self._replayed)
         if self.config.task not in run.samples:
-            raise ValueError(f"{run.folder} holds no samples of {self.config.task}, only of {', '.join(run.samples)}.")
+            raise NoDocs(f"{run.folder} holds no samples of {self.config.task}, only of {', '.join(run.samples)}.")
         docs = [sample["doc"] for sample in run.samples[self.config.task]]
         self.note_data_revision(run.data_revision(self.config.task))
-        return docs, run.judging(self.config.task).get("left_out") or {}
+        return docs, run.left_out(self.config.task)
 
-    def _keep_verdicts(self, judge: Judge) -> None:
-        """Give the judge the stored run's verdicts, if they were asked for with the same settings."""
-        run = load_run(self._replayed)
-        before = run.judging(self.config.task).get("settings") or {}
-        now = self._settings_in_results()
-        if any(before.get(key) != now[key] for key in now if key.startswith("judge_") or key == "prompt_version"):
-            return
-        for instance in self._instances:
-            sample = run.samples[self.config.task][instance.doc_id]
-            for repeat, record in enumerate(as_records(sample["filtered_resps"][0])):
-                questions = self.questions(instance.doc, sample["resps"][0][repeat], repeat)
-                for question, verdict in zip(questions.values(), record["verdicts"], strict=False):
-                    if not verdict["reason"]:
-                        judge.remember(question, verdict)
+    def _keep_verdicts(self, judge: Judge, asked: list[tuple[Instance, str, int, str, dict[str, Question]]]) -> None:
+        """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""
+        samples = load_run(self._replayed).samples[self.config.task]
+        for instance, _, repeat, _, questions in asked:
+            record = as_records(samples[instance.doc_id]["filtered_resps"][0])[repeat:][:1]
+            stored = {verdict.get("question"): verdict for one in record for verdict in one["verdicts"]}
+            for question in questions.values():
+                verdict = stored.get(judge.key(question))
+                if verdict and not verdict["reason"]:
+                    judge.remember(question, verdict)
 
     def is_answered(self) -> bool:
         """Whether the model has answered all requests of this task."""

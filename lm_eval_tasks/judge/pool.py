@@ -110,7 +110,12 @@ class Judge:
 
     def remember(self, question: Question, verdict: dict[str, Any]) -> None:
         """Take a verdict of a stored run, given as its fields, instead of asking for it again."""
-        self._remembered[self._key(question)] = {name: verdict[name] for name in _STORED}
+        self._remembered[self.key(question)] = {name: verdict[name] for name in _STORED}
+
+    def knows(self, question: Question) -> bool:
+        """Whether a question needs no call, because its verdict is remembered or in the cache."""
+        key = self.key(question)
+        return not self.fresh and bool(self._remembered.get(key) or self.cache.get(key))
 
     def submit(self, question: Question) -> Future[Verdict | Unjudged]:
         """Put one question now; the outcome will be in the cache, or in the returned future."""
@@ -166,7 +171,7 @@ class Judge:
         return outcomes
 
     async def _put(self, question: Question) -> Verdict | Unjudged:
-        key = self._key(question)
+        key = self.key(question)
         async with self._putting.setdefault(key, asyncio.Lock()):  # the same question twice: the second is in the cache
             return self._stored(question, key) or await self._put_now(question, key)
 
@@ -187,7 +192,8 @@ class Judge:
             self._heard_from(outcome.judge)
         return outcome
 
-    def _key(self, question: Question) -> str:
+    def key(self, question: Question) -> str:
+        """Identifies a question together with the judge and how it is asked."""
         settings = self.settings
         return question.key(
             base_url=settings.judge_base_url,
