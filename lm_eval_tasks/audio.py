@@ -81,7 +81,7 @@ def inspect_audio(path: str | Path) -> dict[str, Any]:
                 raise BadAudio("no audio (header only)")
             if frames > 2048:  # the end as well: a damaged tail is found before anything is paid for
                 sound.seek(frames - 1024)
-                sound.read(1024)
+                cut = cut or (len(sound.read(1024)) == 0 and _lacks_much(sound))
     except soundfile.SoundFileError as error:
         raise BadAudio(f"undecodable ({str(error).rsplit(': ', 1)[-1]})") from None
     if cut:
@@ -94,6 +94,15 @@ def inspect_audio(path: str | Path) -> dict[str, Any]:
         "size": stat.st_size,
         "mtime_ns": stat.st_mtime_ns,
     }
+
+
+def _lacks_much(sound: Any) -> bool:
+    """Whether more than a twentieth of an open file's samples is missing; less may be a header's inexact estimate."""
+    sound.seek(0)
+    there = 0
+    while block := len(sound.read(1 << 16)):
+        there += block
+    return there < 0.95 * sound.frames
 
 
 def _wav_is_cut(file: Any, size: int) -> bool:
@@ -124,7 +133,7 @@ def read_samples(path: str | Path, rate: int) -> Any:
         samples, native = soundfile.read(path, dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, OSError) as error:
         raise BadAudio(f"{path}: {error}") from None
-    mono = samples.mean(axis=1)
+    mono = numpy.nan_to_num(samples, posinf=0.0, neginf=0.0).mean(axis=1)
     if native != rate:
         mono = soxr.resample(mono, native, rate)
     peak = float(numpy.abs(mono).max(initial=0.0))
@@ -191,10 +200,11 @@ def find_audio(root: Path, folder: str, name: str) -> Path:
         ValueError: the path leaves the data folder.
         BadAudio: no such file, or two that differ from the name in nothing but case.
     """
+    root = Path(os.path.normpath(root))
     exact = Path(os.path.normpath(root / folder / name))
     if "\0" in name or not exact.is_relative_to(root) or exact == root or Path(name).is_absolute():
         raise ValueError(f"path {name!r} in folder {folder!r} leaves the data folder {root}")
-    if exact.exists():
+    if os.path.lexists(exact):  # unlike exists(), false for a name that no file system takes
         return exact
     alike = [path for path in _listing(exact.parent) if _folded(path.name) == _folded(exact.name)]
     if len(alike) > 1:
@@ -205,7 +215,7 @@ def find_audio(root: Path, folder: str, name: str) -> Path:
 
 
 def _listing(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.is_dir() else []
+    return list(folder.iterdir()) if os.path.isdir(folder) else []  # noqa: PTH112 - is_dir() raises for names too long
 
 
 def _folded(name: str) -> str:

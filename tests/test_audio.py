@@ -1,0 +1,317 @@
+"""Audio files of every kind: told from their content, checked, read, found and sent."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import struct
+import unicodedata
+
+import numpy as np
+import pytest
+import soundfile
+from conftest import write_tone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lm_eval_tasks.audio import (
+    BadAudio,
+    audio_part,
+    encoded_audio,
+    file_part,
+    find_audio,
+    inspect_audio,
+    read_samples,
+    sniff_format,
+)
+from lm_eval_tasks.utils import doc_to_visual
+
+# Good files
+
+GOOD = {
+    "16-bit": {"subtype": "PCM_16"},
+    "24-bit": {"subtype": "PCM_24"},
+    "8-bit": {"subtype": "PCM_U8"},
+    "float": {"subtype": "FLOAT"},
+    "mu-law": {"subtype": "ULAW"},
+    "RF64": {"format": "RF64"},
+    "extensible": {"format": "WAVEX"},
+    "big-endian": {"endian": "BIG"},
+    "MP3": {"format": "MP3", "rate": 16000},
+    "FLAC": {"format": "FLAC"},
+    "Ogg": {"format": "OGG"},
+}
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_is_taken_as_its_content_says_whatever_its_name(tmp_path, kind):
+    found = inspect_audio(write_tone(tmp_path / "clip.bin", seconds=0.5, **{"format": "WAV", **GOOD[kind]}))
+    expected = {"MP3": "mp3", "FLAC": "flac", "Ogg": "ogg"}.get(kind, "wav")
+    assert found["format"] == expected and abs(found["seconds"] - 0.5) < 0.1
+
+
+@pytest.mark.parametrize(("rate", "channels"), [(8000, 1), (16000, 2), (44100, 8), (192_000, 1)])
+def test_rate_and_length_are_those_of_the_file_and_the_array_is_mono_at_the_rate_asked_for(tmp_path, rate, channels):
+    path = tmp_path / "clip.wav"
+    wave = 0.5 * np.sin(2 * np.pi * 440 * np.arange(rate) / rate)
+    soundfile.write(path, np.stack([wave] * channels, axis=1), rate)
+    found = inspect_audio(path)
+    assert (found["native_rate"], found["seconds"], found["size"]) == (rate, 1.0, path.stat().st_size)
+    array = read_samples(path, 16000)
+    assert array.dtype == np.float32 and array.shape == (16000,)
+    assert abs(np.sqrt(np.mean(array[2000:-2000] ** 2)) - 0.5 / np.sqrt(2)) < 0.01
+
+
+def test_float_samples_beyond_one_are_scaled_down_not_clipped(tmp_path):
+    path = tmp_path / "loud.wav"
+    soundfile.write(path, np.array([0.0, 2.0, -4.0, 1.0]), 16000, subtype="FLOAT")
+    assert read_samples(path, 16000).tolist() == [0.0, 0.5, -1.0, 0.25]
+
+
+def test_samples_that_are_no_numbers_become_silence(tmp_path):
+    path = tmp_path / "nan.wav"
+    soundfile.write(path, np.array([0.5, np.nan, np.inf, -0.5]), 16000, subtype="FLOAT")
+    assert read_samples(path, 16000).tolist() == [0.5, 0.0, 0.0, -0.5]
+
+
+def chunk(name, content):
+    return name + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2)
+
+
+def wav(*extra, data=b"\1\0" * 4000, claimed=None):
+    head = chunk(b"fmt ", struct.pack("<HHIIHH", 1, 1, 8000, 16000, 2, 16))
+    body = head + b"".join(extra) + b"data" + struct.pack("<I", len(data) if claimed is None else claimed) + data
+    return b"RIFF" + struct.pack("<I", 4 + len(body)) + b"WAVE" + body
+
+
+def test_extra_chunks_before_and_after_the_samples_are_no_fault(tmp_path):
+    path = tmp_path / "clip.wav"
+    path.write_bytes(wav(chunk(b"LIST", b"INFOodd"), chunk(b"bext", b"x" * 602)) + chunk(b"id3 ", b"ID3" + b"\0" * 50))
+    assert inspect_audio(path)["seconds"] == 0.5
+
+
+def test_a_size_that_was_never_filled_in_is_no_fault(tmp_path):
+    path = tmp_path / "streamed.wav"
+    path.write_bytes(wav(claimed=0xFFFFFFFF))
+    assert inspect_audio(path)["format"] == "wav"
+
+
+# Bad files
+
+
+def cut(data, share):
+    return data[: int(len(data) * share)]
+
+
+def tone_bytes(tmp_path, **options):
+    return write_tone(tmp_path / "whole", seconds=2.0, rate=16000, **options).read_bytes()
+
+
+BAD = {
+    "an empty file": (lambda tmp: b"", "empty file"),
+    "one byte": (lambda tmp: b"R", "undecodable"),
+    "text": (lambda tmp: b"this is no audio\n" * 50, "undecodable"),
+    "a web page": (lambda tmp: b"<html><body>404</body></html>", "undecodable"),
+    "zeros": (lambda tmp: b"\0" * 4096, "undecodable"),
+    "a Git LFS pointer": (
+        lambda tmp: b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n",
+        "Git LFS pointer",
+    ),
+    "a header alone": (lambda tmp: wav(data=b""), "header only"),
+    "a header that claims samples": (lambda tmp: wav(data=b"", claimed=8000), "header only|truncated"),
+    "half a header": (lambda tmp: wav()[:30], "undecodable|header only"),
+    "a WAV cut in half": (lambda tmp: cut(tone_bytes(tmp, format="WAV"), 0.5), "truncated"),
+    "a WAV that lacks its last bytes": (lambda tmp: tone_bytes(tmp, format="WAV")[:-10], "truncated"),
+    "a FLAC cut in half": (lambda tmp: cut(tone_bytes(tmp, format="FLAC"), 0.5), "undecodable|truncated"),
+    "an MP3 cut in half": (lambda tmp: cut(tone_bytes(tmp, format="MP3"), 0.5), "undecodable|truncated"),
+    "an MP3 header alone": (lambda tmp: b"ID3\x03\0\0\0\0\0\0", "undecodable|header only"),
+    "an MP4": (lambda tmp: b"\0\0\0\x18ftypM4A \0\0\0\0M4A mp42isom" + b"\0" * 500, "undecodable"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_is_found_bad_with_its_cause(tmp_path, kind):
+    make, cause = BAD[kind]
+    path = tmp_path / "clip.wav"
+    path.write_bytes(make(tmp_path))
+    with pytest.raises(BadAudio, match=cause):
+        inspect_audio(path)
+
+
+def test_a_missing_file_and_a_folder_are_bad_with_their_cause(tmp_path):
+    with pytest.raises(BadAudio, match="missing"):
+        inspect_audio(tmp_path / "none.wav")
+    with pytest.raises(BadAudio, match="unreadable"):
+        inspect_audio(tmp_path)
+
+
+def test_a_cause_holds_no_path_so_that_causes_can_be_counted(tmp_path):
+    causes = set()
+    for name in ("a.wav", "b.wav"):
+        (tmp_path / name).write_bytes(b"no audio" * 20)
+        with pytest.raises(BadAudio) as caught:
+            inspect_audio(tmp_path / name)
+        causes.add(str(caught.value))
+    assert len(causes) == 1
+
+
+@given(st.binary(max_size=200) | st.binary(max_size=100).map(lambda rest: wav()[:60] + rest))
+def test_any_bytes_are_audio_or_bad_audio(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "any.wav"
+    path.write_bytes(content)
+    try:
+        assert inspect_audio(path)["seconds"] >= 0
+    except BadAudio as error:
+        assert str(error)
+
+
+@given(st.binary(max_size=16))
+def test_any_first_bytes_have_a_format_or_none(head):
+    assert sniff_format(head) in (None, "wav", "mp3", "flac", "ogg")
+
+
+# References
+
+
+def reference(path, **fields):
+    return doc_to_visual({"audio": {**inspect_audio(path), **fields}})[0]
+
+
+def test_a_reference_is_plain_json_and_touches_no_file(tmp_path):
+    path = write_tone(tmp_path / "clip.wav")
+    ref = reference(path)
+    path.unlink()
+    assert json.loads(json.dumps(ref)) == ref and str(path) in repr(ref) and "array" not in ref
+    with pytest.raises(BadAudio):
+        ref["array"]
+
+
+def test_samples_are_read_when_they_are_asked_for(tmp_path):
+    ref = reference(write_tone(tmp_path / "clip.wav", seconds=0.5, rate=8000))
+    assert ref["array"].shape == (8000,) and ref["sampling_rate"] == 16000
+    other = reference(tmp_path / "clip.wav", sampling_rate=24000)
+    assert other["array"].shape == (12000,)
+
+
+def test_an_unknown_key_of_a_reference_is_a_key_error(tmp_path):
+    with pytest.raises(KeyError):
+        reference(write_tone(tmp_path / "clip.wav"))["samples"]
+
+
+def test_a_file_replaced_in_place_is_another_reference(tmp_path):
+    path = write_tone(tmp_path / "clip.wav", 440)
+    before = reference(path)
+    write_tone(path, 880)
+    os.utime(path, ns=(before["mtime_ns"] + 1, before["mtime_ns"] + 1))
+    assert reference(path) != before
+
+
+# Sending
+
+
+@pytest.mark.parametrize(("kind", "mime"), [("WAV", "audio/wav"), ("MP3", "audio/mpeg")])
+def test_the_files_own_bytes_are_sent_untouched(tmp_path, kind, mime):
+    path = write_tone(tmp_path / "clip.wav", rate=16000, format=kind)
+    ref = reference(path, part="input_audio")
+    data, form = encoded_audio(ref)
+    assert base64.b64decode(data) == path.read_bytes() and form == kind.lower()
+    text = data.decode()
+    assert audio_part(ref, text, form)["input_audio"] == {"data": text, "format": form}
+    uri = f"data:{mime};base64,{text}"
+    assert audio_part({**ref, "part": "input_audio_data_uri"}, text, form)["input_audio"]["data"] == uri
+    assert audio_part({**ref, "part": "audio_url"}, text, form) == {"type": "audio_url", "audio_url": {"url": uri}}
+
+
+def test_a_file_url_names_the_file_with_its_name_escaped(tmp_path):
+    path = write_tone(tmp_path / "a clip \u00e4#?.wav")
+    url = file_part(reference(path))["audio_url"]["url"]
+    assert url.startswith("file:///") and url.endswith("/a%20clip%20%C3%A4%23%3F.wav")
+
+
+def test_resampling_sends_a_mono_wav_at_that_rate(tmp_path):
+    ref = reference(write_tone(tmp_path / "clip.mp3", seconds=1.0, rate=44100, format="MP3"), resample=16000)
+    data, form = encoded_audio(ref)
+    with soundfile.SoundFile(io.BytesIO(base64.b64decode(data))) as sound:
+        assert (form, sound.samplerate, sound.channels, sound.format) == ("wav", 16000, 1, "WAV")
+        assert abs(sound.frames - 16000) < 1000
+
+
+def test_a_file_that_has_gone_since_it_was_checked_is_bad_audio_with_its_name(tmp_path):
+    ref = reference(write_tone(tmp_path / "clip.wav"))
+    (tmp_path / "clip.wav").unlink()
+    for resample in (None, 16000):
+        with pytest.raises(BadAudio, match=r"clip\.wav"):
+            encoded_audio({**ref, "resample": resample})
+
+
+# Finding
+
+
+def touch(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("there", "asked"),
+    [
+        ("a.wav", "a.wav"),
+        ("a clip (1).wav", "a clip (1).wav"),
+        ("a.WAV", "a.wav"),
+        ("A.wav", "a.WAV"),
+        (unicodedata.normalize("NFD", "caf\u00e9.wav"), unicodedata.normalize("NFC", "caf\u00e9.wav")),
+        (unicodedata.normalize("NFC", "caf\u00e9.wav"), unicodedata.normalize("NFD", "caf\u00e9.wav")),
+        (unicodedata.normalize("NFD", "CAF\u00c9.WAV"), "caf\u00e9.wav"),
+        ("sub/a.wav", "sub/a.wav"),
+        ("a.wav", "./a.wav"),
+    ],
+)
+def test_a_name_is_found_in_another_case_or_unicode_form(tmp_path, there, asked):
+    path = touch(tmp_path / "folder" / there)
+    assert find_audio(tmp_path, "folder", asked) == path
+
+
+def test_the_exact_name_comes_before_one_that_is_alike(tmp_path):
+    for name in ("a.wav", "A.wav"):
+        touch(tmp_path / "folder" / name)
+    assert find_audio(tmp_path, "folder", "A.wav").name == "A.wav"
+    with pytest.raises(BadAudio, match=r"ambiguous: A\.wav, a\.wav"):
+        find_audio(tmp_path, "folder", "a.WAV")
+
+
+@pytest.mark.parametrize("name", ["none.wav", "a.wav.bak", "x" * 5000, "x" * 5000 + "/a.wav", "a/b.wav", "\ud800.wav"])
+def test_what_is_not_there_is_missing(tmp_path, name):
+    touch(tmp_path / "folder" / "a.wav")
+    with pytest.raises(BadAudio, match="missing"):
+        find_audio(tmp_path, "folder", name)
+
+
+def test_a_folder_that_is_not_there_is_missing(tmp_path):
+    with pytest.raises(BadAudio, match="missing"):
+        find_audio(tmp_path, "none", "a.wav")
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "/etc/passwd", "../../x.wav", "a/../../../x.wav", "a\0.wav", "../.."]
+)
+def test_a_name_that_leaves_the_folder_is_refused(tmp_path, name):
+    root = tmp_path / "data" / "Chat"
+    touch(root / "folder" / "a.wav")
+    touch(tmp_path / "data" / "x.wav")
+    with pytest.raises(ValueError, match="leaves the data folder") as caught:
+        find_audio(root, "folder", name)
+    assert not isinstance(caught.value, BadAudio)
+
+
+def test_a_folder_given_with_dots_is_the_same_folder(tmp_path):
+    path = touch(tmp_path / "data" / "folder" / "a.wav")
+    assert find_audio(tmp_path / "other" / ".." / "data", "folder", "a.wav") == path
+
+
+def test_a_link_to_a_file_elsewhere_is_followed_as_a_hubs_cache_needs_it(tmp_path):
+    (tmp_path / "data" / "folder").mkdir(parents=True)
+    (tmp_path / "data" / "folder" / "a.wav").symlink_to(write_tone(tmp_path / "blobs" / "0123", format="WAV"))
+    assert inspect_audio(find_audio(tmp_path / "data", "folder", "a.wav"))["format"] == "wav"
