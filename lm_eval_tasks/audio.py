@@ -13,7 +13,9 @@ ARRAY_RATE = 16_000
 """Hz of ``AudioRef["array"]`` unless told otherwise; what the common audio encoders (Whisper, Qwen2-Audio) expect."""
 
 _MIME = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "ogg": "audio/ogg"}
-_LFS = b"version https://git-lfs.github.com/spec/"
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+"""How a file begins that stands for one that Git LFS has not fetched."""
+
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # what a program writes that streams a WAV and can't come back to fill the size in
 
 
@@ -72,7 +74,7 @@ def inspect_audio(path: str | Path) -> dict[str, Any]:
         raise BadAudio(f"unreadable ({error.strerror})") from None
     if stat.st_size == 0:
         raise BadAudio("empty file")
-    if head.startswith(_LFS):
+    if head.startswith(LFS_POINTER):
         raise BadAudio("Git LFS pointer instead of the audio (run `git lfs pull` in the data folder)")
     try:
         with soundfile.SoundFile(path) as sound:

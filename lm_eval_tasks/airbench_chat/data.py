@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from lm_eval_tasks.airbench_chat import hub
 from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS
-from lm_eval_tasks.audio import ARRAY_RATE, BadAudio, find_audio, inspect_audio
+from lm_eval_tasks.audio import ARRAY_RATE, LFS_POINTER, BadAudio, find_audio, inspect_audio
 from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.settings import AirBenchSettings
 
@@ -101,6 +101,9 @@ def _read_metadata(path: Path, _size: int, _mtime_ns: int) -> list[dict[str, str
     try:
         found = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
+        with path.open("rb") as file:
+            if file.read(len(LFS_POINTER)) == LFS_POINTER:
+                raise DataError(f"{path} is a Git LFS pointer: run `git lfs pull` in its folder.") from None
         raise DataError(f"{path} is damaged or not complete ({error}). Download it again.") from None
     if not isinstance(found, list):
         raise DataError(f"{path} must hold one JSON list of records, not {type(found).__name__}.")
@@ -127,7 +130,11 @@ def _checked(record: Any, where: str) -> dict[str, str]:
             raise DataError(f"{where}: {field} is empty.")
     if record["task_name"] not in CATEGORY:
         raise DataError(f"{where}: unknown task_name {record['task_name']!r}. Valid: {', '.join(CATEGORY)}.")
-    return {field: str(record[field]) for field in FIELDS}
+    texts = {field: str(record[field]) for field in FIELDS}
+    for field, text in texts.items():
+        if not text.isascii() and text.encode("utf-8", "replace") != text.encode("utf-8", "surrogatepass"):
+            raise DataError(f"{where}: {field} holds half of a surrogate pair, which is no character.")
+    return texts
 
 
 def _report(

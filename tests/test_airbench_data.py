@@ -1,0 +1,358 @@
+"""AIR-Bench-Chat's metadata and folders: what is read, left out or refused, and what is said about it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import FOLDERS, load_metadata, save_metadata, write_tone
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_tasks.airbench_chat.data import DataError, NoDocs, fetch, load_docs, read_metadata
+from lm_eval_tasks.settings import AirBenchSettings
+
+
+def load(root, task="speech_QA", **options):
+    return load_docs(AirBenchSettings(local_path=str(root), **options), task)
+
+
+def clip(root, number, task="speech_QA"):
+    return root / "Chat" / f"{task}_{FOLDERS[task]}" / f"clip {number}.wav"
+
+
+def change(root, number, **fields):
+    """Change one record of the metadata; a field set to ``...`` is removed."""
+    records = load_metadata(root)
+    records[number] |= fields
+    for name in [name for name, value in fields.items() if value is ...]:
+        del records[number][name]
+    save_metadata(root, records)
+
+
+def test_docs_come_in_the_order_of_the_metadata_with_their_audio(make_data):
+    root = make_data()
+    docs, left_out = load(root)
+    assert [doc["question"] for doc in docs] == ["speech_QA question 0?", "speech_QA question 1?"] and not left_out
+    assert docs[0] == {
+        "path": "clip 0.wav",
+        "question": "speech_QA question 0?",
+        "answer_gt": "speech_QA reference 0",
+        "task_name": "speech_QA",
+        "dataset_name": "iemocap",
+        "meta_info": "{'caption': 'speech_QA description 0'}",
+        "uniq_id": "0",
+        "category": "speech",
+        "audio": docs[0]["audio"],
+    }
+    assert docs[0]["audio"]["path"] == str(clip(root, 0)) and docs[0]["audio"]["format"] == "wav"
+
+
+def test_the_bundled_sample_is_taken_by_its_name():
+    docs, left_out = load("sample")
+    assert len(docs) == 4 and not left_out
+
+
+@pytest.mark.parametrize("ending", ["", "Chat", "../data", "Chat/.."])
+def test_the_folder_may_be_given_in_several_ways(make_data, ending):
+    assert len(load(make_data() / ending)[0]) == 2
+
+
+def test_the_folder_may_be_given_from_the_working_folder_or_home(make_data, monkeypatch, tmp_path):
+    make_data()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "else").mkdir()
+    assert len(load("data")[0]) == 2
+    monkeypatch.chdir(tmp_path / "else")
+    assert len(load("../data")[0]) == 2
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert len(load("~/data")[0]) == 2
+
+
+def test_a_folder_without_metadata_says_what_to_pass(tmp_path):
+    with pytest.raises(DataError, match=r"no Chat/Chat_meta\.json.*folder that contains"):
+        fetch(AirBenchSettings(local_path=str(tmp_path)), ["speech_QA"])
+
+
+# Bad audio
+
+
+def test_bad_clips_are_left_out_with_their_causes_and_names(make_data, caplog):
+    root = make_data(speech_QA=6)
+    clip(root, 0).unlink()
+    clip(root, 1).write_bytes(b"")
+    clip(root, 2).write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    clip(root, 3).unlink()
+    docs, left_out = load(root)
+    assert [doc["uniq_id"] for doc in docs] == ["4", "5"]
+    assert left_out["missing"] == ["speech_QA_iemocap/clip 0.wav", "speech_QA_iemocap/clip 3.wav"]
+    assert {cause.split(" (")[0]: len(names) for cause, names in left_out.items()} == {
+        "missing": 2,
+        "empty file": 1,
+        "Git LFS pointer instead of the audio": 1,
+    }
+    (warning,) = [record.getMessage() for record in caplog.records if "LEFT OUT" in record.getMessage()]
+    assert "missing: 2 (speech_QA_iemocap/clip 0.wav" in warning and "git lfs pull" in warning
+
+
+def test_with_on_bad_audio_error_a_bad_clip_ends_the_run(make_data):
+    root = make_data(speech_QA=3)
+    clip(root, 1).write_bytes(b"")
+    with pytest.raises(DataError, match=r"on_bad_audio=error: empty file: 1 \(speech_QA_iemocap/clip 1\.wav\)"):
+        load(root, on_bad_audio="error")
+
+
+def test_many_bad_clips_are_counted_and_a_few_named(make_data, caplog):
+    root = make_data(speech_QA=30)
+    for number in range(25):
+        clip(root, number).unlink()
+    load(root)
+    assert "missing: 25 (" in caplog.text and "and 20 more" in caplog.text
+
+
+def test_a_missing_source_folder_shows_in_the_count_of_its_source(make_data, caplog):
+    root = make_data(speech_QA=2)
+    records = load_metadata(root)
+    records += [records[0] | {"dataset_name": "common_voice_en", "uniq_id": 9}]
+    save_metadata(root, records)
+    with caplog.at_level(logging.INFO, "lm_eval"):
+        load(root)
+    assert "speech_QA: 2 docs with usable audio (iemocap 2 of 2, common_voice_en 0 of 1)" in caplog.text
+
+
+def test_a_task_without_a_usable_clip_says_why_and_how_to_go_on(make_data):
+    root = make_data(speech_QA=2, music_QA=1)
+    for number in range(2):
+        clip(root, number).unlink()
+    with pytest.raises(NoDocs, match=r"speech_QA: no doc with usable audio \(missing: 2.*tasks="):
+        load(root)
+    with pytest.raises(NoDocs, match="no record in the metadata"):
+        load(root, "sound_QA")
+
+
+def test_a_number_of_records_that_is_not_the_releases_is_warned_of(make_data, caplog):
+    load(make_data())
+    assert "the metadata has 2 records where the official release has 400" in caplog.text
+
+
+def test_clips_longer_than_30_seconds_are_counted_in_a_warning(make_data, caplog):
+    root = make_data(speech_QA=3)
+    write_tone(clip(root, 1), seconds=31, rate=1000)
+    load(root)
+    assert "1 of 3 clips are longer than 30 s" in caplog.text
+
+
+def test_an_mp3_named_wav_is_an_mp3(make_data):
+    root = make_data()
+    write_tone(clip(root, 0), rate=16000, format="MP3")
+    assert load(root)[0][0]["audio"]["format"] == "mp3"
+
+
+def test_names_with_other_case_spaces_and_accents_are_found(make_data):
+    root = make_data(speech_QA=2)
+    clip(root, 0).rename(clip(root, 0).with_name("Cafe\u0301 CLIP.WAV"))
+    change(root, 0, path="caf\u00e9 clip.wav")
+    docs, left_out = load(root)
+    assert len(docs) == 2 and not left_out and docs[0]["path"] == "caf\u00e9 clip.wav"
+
+
+@pytest.mark.parametrize("path", ["../../../etc/passwd", "/etc/passwd", "a\0b.wav"])
+def test_a_path_that_leaves_the_folder_ends_the_run_and_names_the_record(make_data, path):
+    root = make_data()
+    change(root, 1, path=path)
+    with pytest.raises(DataError, match=r"uniq_id 1.*leaves the data folder"):
+        load(root)
+
+
+# Bad metadata
+
+
+def damaged(root, content):
+    path = root / "Chat" / "Chat_meta.json"
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b'[{"path": "a.wav", "ques',
+        b"<html>404</html>",
+        b"\xff\xfe[\x00]\x00",
+        b"\x00" * 100,
+        b"[" * 100_000,
+        b'[{"path": "\xff"}]',
+    ],
+)
+def test_damaged_metadata_says_to_download_it_again(make_data, content):
+    root = make_data()
+    damaged(root, content)
+    with pytest.raises(DataError, match=r"Chat_meta\.json is damaged or not complete.*Download it again"):
+        load(root)
+
+
+def test_a_git_lfs_pointer_in_its_place_says_so(make_data):
+    root = make_data()
+    damaged(root, b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n")
+    with pytest.raises(DataError, match="git lfs pull"):
+        load(root)
+
+
+@pytest.mark.parametrize("content", [{}, {"records": []}, "text", 5, None])
+def test_metadata_that_is_no_list_says_what_it_is(make_data, content):
+    root = make_data()
+    save_metadata(root, content)
+    with pytest.raises(DataError, match="one JSON list"):
+        load(root)
+
+
+@pytest.mark.parametrize(
+    "field", ["path", "question", "answer_gt", "task_name", "dataset_name", "meta_info", "uniq_id"]
+)
+@pytest.mark.parametrize("value", [..., None, 1.5, True])
+def test_a_field_that_is_missing_or_of_the_wrong_type_is_named_with_its_record(make_data, field, value):
+    root = make_data()
+    change(root, 3, **{field: value})
+    with pytest.raises(DataError, match=rf"record 3.*{field}"):
+        load(root)
+
+
+@pytest.mark.parametrize("field", ["path", "question", "answer_gt", "dataset_name"])
+def test_an_empty_field_is_named_with_its_record(make_data, field):
+    root = make_data()
+    change(root, 3, **{field: " "})
+    with pytest.raises(DataError, match=rf"record 3: {field} is empty"):
+        load(root)
+
+
+def test_a_text_that_utf8_cannot_hold_is_named_with_its_record(make_data):
+    root = make_data()
+    path = root / "Chat" / "Chat_meta.json"
+    path.write_text(path.read_text(encoding="utf-8").replace("speech_QA question 1?", "half \\ud83d"), encoding="utf-8")
+    with pytest.raises(DataError, match="record 1: question"):
+        load(root)
+
+
+def test_a_record_that_is_no_object_is_named(make_data):
+    root = make_data()
+    save_metadata(root, [*load_metadata(root), "text"])
+    with pytest.raises(DataError, match="record 16 is str"):
+        load(root)
+
+
+def test_an_unknown_task_is_named_with_the_valid_ones(make_data):
+    root = make_data()
+    change(root, 0, task_name="speech_qa")
+    with pytest.raises(DataError, match=r"unknown task_name 'speech_qa'.*speech_QA.*music_QA"):
+        load(root)
+
+
+@pytest.mark.parametrize("twice", [0, "0"])
+def test_an_id_that_occurs_twice_in_a_task_is_named(make_data, twice):
+    root = make_data()
+    change(root, 1, uniq_id=twice)
+    with pytest.raises(DataError, match="more than once: speech_QA 0"):
+        load(root)
+
+
+def test_the_same_id_in_two_tasks_is_no_fault(make_data):
+    root = make_data()
+    change(root, 2, uniq_id=0)
+    assert len(load(root)[0]) == 2
+
+
+@pytest.mark.parametrize("meta", [{"caption": "a dog"}, ["a dog"], "a dog", "{'caption': \"it's\"}", ""])
+def test_the_description_may_be_text_or_structured(make_data, meta):
+    root = make_data()
+    change(root, 0, meta_info=meta)
+    assert load(root)[0][0]["meta_info"] == str(meta)
+
+
+def test_unknown_fields_and_a_byte_order_mark_are_no_fault(make_data):
+    root = make_data()
+    change(root, 0, extra={"a": 1})
+    path = root / "Chat" / "Chat_meta.json"
+    damaged(root, b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(load(root)[0]) == 2
+
+
+def test_metadata_replaced_in_place_is_read_again(make_data):
+    root = make_data()
+    assert len(load(root)[0]) == 2
+    save_metadata(root, load_metadata(root)[1:])
+    assert len(load(root)[0]) == 1
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+JSON = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
+NAMES = st.sampled_from(["path", "question", "answer_gt", "task_name", "dataset_name", "meta_info", "uniq_id"])
+VALUES = st.sampled_from(["speech_QA", "../..", "a\0", "x" * 5000, "/", "."]) | JSON
+
+
+@given(st.text(max_size=40) | JSON.map(json.dumps) | st.lists(st.dictionaries(NAMES, VALUES)).map(json.dumps))
+@settings(max_examples=150)
+def test_any_metadata_is_read_or_refused(tmp_path_factory, text):
+    path = tmp_path_factory.getbasetemp() / "Chat_meta.json"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    try:
+        records = read_metadata(path)
+    except DataError:
+        return
+    assert all(isinstance(value, str) for record in records for value in record.values())
+
+
+@given(st.text(min_size=1, max_size=30) | VALUES.filter(lambda v: isinstance(v, str) and v))
+@settings(max_examples=60)
+def test_any_path_is_a_doc_left_out_or_refused(tmp_path_factory, text):
+    root = tmp_path_factory.getbasetemp() / "any-path"
+    good = {"task_name": "speech_QA", "dataset_name": "iemocap", "question": "q", "answer_gt": "a", "meta_info": "m"}
+    write_tone(root / "Chat" / "speech_QA_iemocap" / "a.wav")
+    save_metadata(root, [good | {"path": "a.wav", "uniq_id": 1}, good | {"path": text, "uniq_id": 2}])
+    try:
+        docs, left_out = load(root)
+    except DataError:
+        return
+    assert len(docs) + sum(map(len, left_out.values())) == 2
+
+
+# Locales
+
+READ = """
+import sys
+from lm_eval_tasks.airbench_chat.data import load_docs
+from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
+from lm_eval_tasks.settings import AirBenchSettings
+docs, left_out = load_docs(AirBenchSettings(local_path=sys.argv[1]), "speech_QA")
+assert docs[0]["question"] == "Was h\\u00f6rt man? \\u58f0\\u97f3 \\U0001f3b5", ascii(docs)
+assert JudgePrompt.load(sys.argv[2]).template.startswith("\\u8bf7"), "prompt"
+print(len(docs), ascii(left_out))
+"""
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX", "zh_CN.GBK", "C.utf8"])
+def test_utf8_is_read_in_every_locale(make_data, tmp_path, locale):
+    root = make_data(speech_QA=2)
+    change(root, 0, question="Was h\u00f6rt man? \u58f0\u97f3 \U0001f3b5")
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("\u8bf7 {meta_info} {question} {answer_1} {answer_2}", encoding="utf-8")
+    environment = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    if locale == "zh_CN.GBK":
+        environment["LOCPATH"] = str(tmp_path / "locales")
+        (tmp_path / "locales").mkdir()
+        compiled = tmp_path / "locales" / "zh_CN.GBK"
+        made = subprocess.run(["sh", "-c", f"localedef -i zh_CN -f GBK '{compiled}'"], capture_output=True)
+        if made.returncode > 1 or not compiled.is_dir():
+            pytest.skip("localedef cannot make zh_CN.GBK here")
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(root), str(prompt)],
+        env=environment,
+        capture_output=True,
+        cwd=Path(__file__).parent,
+    )
+    assert done.returncode == 0 and done.stdout == b"2 {}\n", done.stderr
