@@ -303,11 +303,20 @@ def test_the_same_question_at_once_is_asked_once_where_there_is_a_cache(server, 
     assert [outcome.value for outcome in outcomes] == [(8, 6), (8, 6)] and server.calls() == 1
 
 
-def test_submitted_questions_are_in_the_cache_when_all_are_asked(server, make_judge, tmp_path):
+def test_a_submitted_question_is_put_once_and_counts_as_asked(server, make_judge):
     server.script("judge", "8 6")
-    judge = make_judge(judge_cache=str(tmp_path / "c.sqlite"))
+    judge = make_judge(judge_cache=False)
     assert judge.submit(QUESTION).result(5).value == (8, 6)
-    assert judge.ask([QUESTION], "Judging")[0].cached and server.calls() == 1
+    (outcome,) = judge.ask([QUESTION], "Judging")
+    assert outcome.value == (8, 6) and not outcome.cached and server.calls() == 1
+
+
+def test_an_outage_while_questions_were_submitted_is_forgotten_when_all_are_asked(server, make_judge):
+    server.script("judge", refused(401, "no"), then="8 6")
+    judge = make_judge(judge_cache=False)
+    assert judge.submit(QUESTION).result(5).reason == "judge unavailable"
+    assert judge.stopped
+    assert judge.ask([QUESTION], "Judging")[0].value == (8, 6)
 
 
 def test_one_judge_serves_all_tasks_with_the_same_judge_settings(server, monkeypatch):

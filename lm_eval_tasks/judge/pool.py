@@ -62,6 +62,7 @@ class Judge:
         self._loop = asyncio.new_event_loop()
         self._limit = asyncio.Semaphore(settings.judge_concurrency)
         self._putting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._early: dict[str, asyncio.Task[Verdict | Unjudged]] = {}
         threading.Thread(target=self._loop.run_forever, name="judge", daemon=True).start()
 
     @classmethod
@@ -104,7 +105,8 @@ class Judge:
         Returns:
             One outcome for each question, in the same order. Never raises for a failure of the judge.
         """
-        self._has_asked = True
+        if not self._has_asked:  # a judge that went away while the model was still answering may be back
+            self._has_asked, self.stopped, self._give_ups = True, None, 0
         with tqdm(total=len(questions), desc=title, unit="call", dynamic_ncols=True) as bar:
             return self._wait(self._put_all(questions, bar))
 
@@ -118,8 +120,12 @@ class Judge:
         return not self.fresh and bool(self._remembered.get(key) or self.cache.get(key))
 
     def submit(self, question: Question) -> Future[Verdict | Unjudged]:
-        """Put one question now; the outcome will be in the cache, or in the returned future."""
-        return asyncio.run_coroutine_threadsafe(self._put(question), self._loop)
+        """Put one question ahead of ``ask``, while the model is still answering; may be called from any thread.
+
+        ``ask`` then takes its outcome as if it had put the question itself. A failure that may have passed by then is
+        not an outcome: such a question is put again.
+        """
+        return asyncio.run_coroutine_threadsafe(self._put_early(question), self._loop)
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -164,11 +170,24 @@ class Judge:
 
         async def work() -> None:
             for index, question in waiting:
-                outcomes[index] = await self._put(question)
+                outcomes[index] = await self._early_outcome(question) or await self._put(question)
                 bar.update()
 
         await asyncio.gather(*(work() for _ in range(min(len(questions), self.settings.judge_concurrency))))
         return outcomes
+
+    async def _put_early(self, question: Question) -> Verdict | Unjudged:
+        key = self.key(question)
+        if key in self._early:
+            return await self._early[key]
+        self._early[key] = asyncio.current_task()
+        return await self._put(question)
+
+    async def _early_outcome(self, question: Question) -> Verdict | Unjudged | None:
+        early = self._early.pop(self.key(question), None)
+        outcome = await early if early else None
+        passing = isinstance(outcome, Unjudged) and outcome.reason in (NOT_ASKED, UNREACHABLE)
+        return None if passing else outcome
 
     async def _put(self, question: Question) -> Verdict | Unjudged:
         key = self.key(question)

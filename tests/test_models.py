@@ -1,0 +1,370 @@
+"""``audio-chat-completions`` against a real server: lazy requests, answers kept at once, answers that can't be had."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import CachingLM
+from lm_eval.models.api_models import JsonChatStr
+from servers import DROP, Answer, busy, refused, said
+from tenacity import wait_none
+
+from lm_eval_tasks import generation
+from lm_eval_tasks.audio import AudioRef, inspect_audio
+from lm_eval_tasks.chat import with_audio
+from lm_eval_tasks.generation import ModelUnavailable
+from lm_eval_tasks.models import AudioChatCompletions
+from lm_eval_tasks.unanswered import Unanswered
+
+OPTIONS = {"until": ["<|end|>"], "do_sample": False, "max_gen_toks": 64}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(generation, "_BACKOFF", wait_none())
+
+
+@pytest.fixture
+def make_model(server):
+    def make(**options):
+        return AudioChatCompletions(base_url=f"{server.url('model')}/chat/completions", model="m", **options)
+
+    return make
+
+
+def text_request(number: int, **marks) -> Instance:
+    chat = JsonChatStr(json.dumps([{"role": "user", "content": f"question {number}"}]))
+    request = Instance("generate_until", {"id": number}, (chat, dict(OPTIONS)), 0, ("some_task", number, 1))
+    vars(request).update(marks)
+    return request
+
+
+def text_requests(count: int, **marks) -> list[Instance]:
+    return [text_request(number, **marks) for number in range(count)]
+
+
+@pytest.fixture
+def audio_request(tmp_path):
+    def make(number: int, part: str = "input_audio", **marks) -> Instance:
+        from conftest import write_tone
+
+        clip = AudioRef(inspect_audio(write_tone(tmp_path / f"clip {number}.wav", 200 + number)))
+        request = text_request(number, may_stay_unanswered=True, **marks)
+        request.arguments = (with_audio(request.arguments[0], [clip], part, None), dict(OPTIONS))
+        return request
+
+    return make
+
+
+def echo(asked):
+    return f"answer to {asked.text}"
+
+
+def numbered(count: int) -> list[str]:
+    return [f"answer to question {number}" for number in range(count)]
+
+
+# What is sent
+
+
+def test_a_text_request_is_what_local_chat_completions_sends(server, make_model):
+    server.script("model", echo)
+    assert make_model(num_concurrent=4).generate_until(text_requests(3)) == numbered(3)
+    body = server.asked["model"][0].body
+    assert body["messages"] == [{"role": "user", "content": "question 0"}]
+    assert {key: body[key] for key in ("model", "max_tokens", "temperature", "stop", "seed")} == {
+        "model": "m",
+        "max_tokens": 64,
+        "temperature": 0,
+        "stop": ["<|end|>"],
+        "seed": 1234,
+    }
+    assert "do_sample" not in body
+
+
+@pytest.mark.parametrize("part", ["input_audio", "input_audio_data_uri", "audio_url"])
+def test_a_clip_is_sent_byte_for_byte(server, make_model, audio_request, tmp_path, part):
+    server.script("model", echo)
+    make_model().generate_until([audio_request(1, part)])
+    sent, text = server.asked["model"][0].body["messages"][0]["content"]
+    data = sent["audio_url"]["url"] if part == "audio_url" else sent["input_audio"]["data"]
+    assert data.startswith("data:audio/wav;base64,") == (part != "input_audio")
+    assert base64.b64decode(data.rpartition(",")[2]) == (tmp_path / "clip 1.wav").read_bytes()
+    assert text == {"type": "text", "text": "question 1"}
+
+
+def test_the_stock_model_is_sent_the_same_messages(audio_request, make_model):
+    chat, options = audio_request(1).args
+    assert json.loads(make_model().request_body(chat, options))["messages"] == json.loads(chat.prompt)
+
+
+def test_file_url_sends_no_audio_bytes(server, make_model, audio_request, tmp_path):
+    server.script("model", echo)
+    make_model().generate_until([audio_request(1, "file_url")])
+    sent = server.asked["model"][0].body["messages"][0]["content"][0]
+    assert sent == {"type": "audio_url", "audio_url": {"url": (tmp_path / "clip 1.wav").as_uri()}}
+
+
+def test_the_key_and_a_header_of_ones_own_are_sent(server, make_model, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    server.script("model", echo)
+    make_model().generate_until(text_requests(1))
+    assert server.asked["model"][0].headers["Authorization"] == "Bearer sk-1"
+    make_model(header={"X-Own": "yes"}).generate_until(text_requests(1))
+    assert server.asked["model"][1].headers["X-Own"] == "yes"
+
+
+def test_a_redirected_request_is_sent_again_whole(server, make_model):
+    to = {"Location": f"{server.url('other')}/chat/completions"}
+    server.script("model", Answer(307, headers=to))
+    server.script("other", echo)
+    assert make_model().generate_until(text_requests(1)) == numbered(1)
+
+
+# When
+
+
+def test_at_most_num_concurrent_requests_exist_and_they_are_all_in_flight(server, make_model, audio_request):
+    alive, most = set(), []
+
+    class Counting(AudioChatCompletions):
+        def request_body(self, chat, gen_kwargs):
+            alive.add(chat)
+            most.append(len(alive))
+            return super().request_body(chat, gen_kwargs)
+
+    def on_answer(request):
+        return lambda _: alive.discard(request.args[0])
+
+    server.script("model", lambda asked: said(echo(asked), delay=0.02))
+    requests = [audio_request(number) for number in range(30)]
+    for request in requests:
+        request.on_answer = on_answer(request)
+    model = Counting(base_url=f"{server.url('model')}/chat/completions", model="m", num_concurrent=4)
+    assert model.generate_until(requests) == numbered(30)
+    assert max(most) == 4 == server.peak["model"]
+
+
+def test_it_works_beside_a_running_event_loop(server, make_model):
+    server.script("model", echo)
+
+    async def notebook():
+        return make_model().generate_until(text_requests(2))
+
+    assert asyncio.run(notebook()) == numbered(2)
+
+
+def test_answers_are_in_the_order_of_the_requests(server, make_model):
+    server.script("model", lambda asked: said(echo(asked), delay=0.1 if asked.text.endswith("0") else 0.0))
+    assert make_model(num_concurrent=8).generate_until(text_requests(8)) == numbered(8)
+
+
+def test_each_answer_is_handed_on_the_moment_it_is_there(server, make_model):
+    server.script("model", echo)
+    heard = []
+    requests = text_requests(3)
+    for request in requests:
+        request.on_answer = lambda answer: heard.append((answer, server.calls("model")))
+    make_model(num_concurrent=1).generate_until(requests)
+    assert heard == [(answer, calls + 1) for calls, answer in enumerate(numbered(3))]
+
+
+# What is read
+
+
+def test_reasoning_is_cut_off_and_null_is_empty(server, make_model):
+    server.script("model", "hm</think> yes", said(None))
+    assert make_model(think_end_token="</think>").generate_until(text_requests(2)) == ["yes", ""]
+
+
+@pytest.mark.parametrize(
+    "body", ["<html>", {"error": "overloaded"}, {"choices": []}, {"choices": [{"message": None}]}, []]
+)
+def test_what_is_no_chat_completion_is_no_answer(server, make_model, body):
+    server.script("model", Answer(body=body))
+    (answer,) = make_model().generate_until(text_requests(1, may_stay_unanswered=True))
+    assert isinstance(answer, Unanswered) and answer.reason == "malformed reply" and server.calls("model") == 3
+
+
+# Faults that pass
+
+
+@pytest.mark.parametrize("fault", [busy(429), refused(500, "x"), refused(503, "x"), DROP, Answer(body="not JSON")])
+def test_a_fault_that_passes_costs_one_more_call(server, make_model, fault):
+    server.script("model", fault, then=echo)
+    assert make_model().generate_until(text_requests(1)) == numbered(1) and server.calls("model") == 2
+
+
+def test_retry_after_is_waited_for(server, make_model):
+    server.script("model", refused(429, "busy", headers={"Retry-After": "1"}), then=echo)
+    begun = time.monotonic()
+    make_model().generate_until(text_requests(1))
+    assert time.monotonic() - begun >= 1
+
+
+# Answers that can't be had
+
+
+def refusing(number: int, status: int = 400):
+    return lambda asked: refused(status, "bad clip") if asked.text.endswith(f" {number}") else echo(asked)
+
+
+@pytest.mark.parametrize("status", [400, 413, 415, 422])
+def test_a_refused_request_is_not_sent_again_and_the_others_are_answered(server, make_model, audio_request, status):
+    server.script("model", refusing(1, status))
+    answers = make_model(num_concurrent=2).generate_until([audio_request(number) for number in range(4)])
+    assert isinstance(answers[1], Unanswered) and answers[1].reason == f"HTTP {status}"
+    assert answers[0::2] + answers[3:] == [numbered(4)[number] for number in (0, 2, 3)]
+    assert server.calls("model") == 4
+
+
+def test_a_request_that_fails_for_good_is_given_up_after_max_retries(server, make_model):
+    server.script("model", refusing(1, 500))
+    answers = make_model(max_retries=2).generate_until(text_requests(3, may_stay_unanswered=True))
+    assert answers[1].reason == "HTTP 500" and server.calls("model") == 4
+
+
+def test_a_task_that_needs_every_answer_gets_an_error_after_the_others(server, make_model):
+    server.script("model", refusing(0))
+    with pytest.raises(ModelUnavailable, match=r"1 of 3 requests have no answer: HTTP 400: 1 \(some_task doc 0\)"):
+        make_model().generate_until(text_requests(3))
+    assert server.calls("model") == 3
+
+
+def test_a_file_that_has_gone_is_no_answer(server, make_model, audio_request, tmp_path):
+    server.script("model", echo)
+    requests = [audio_request(number) for number in range(2)]
+    (tmp_path / "clip 0.wav").unlink()
+    answers = make_model().generate_until(requests)
+    assert answers[0].reason == "audio gone or damaged" and answers[1] == "answer to question 1"
+
+
+def test_an_answer_that_could_not_be_had_is_asked_for_again_next_time(server, make_model, tmp_path):
+    cache = str(tmp_path / "cache.db")
+    server.script("model", refusing(1))
+    first = CachingLM(make_model(), cache).generate_until(text_requests(3, may_stay_unanswered=True))
+    assert [isinstance(answer, Unanswered) for answer in first] == [False, True, False]
+    server.script("model", echo)
+    server.forget()
+    assert CachingLM(make_model(), cache).generate_until(text_requests(3)) == numbered(3)
+    assert server.texts("model") == ["question 1"]
+
+
+def test_a_logged_request_says_why_it_has_no_answer(server, make_model):
+    server.script("model", refused(400, "no"))
+    (request,) = text_requests(1, may_stay_unanswered=True)
+    make_model().generate_until([request])
+    assert request.args[1]["unanswered"] == "HTTP 400"
+
+
+def test_unanswered_is_empty_text_that_survives_copying_with_its_reason():
+    import copy
+    import pickle
+
+    for other in (copy.deepcopy(Unanswered("x")), pickle.loads(pickle.dumps(Unanswered("x")))):
+        assert other == "" and other.reason == "x" and isinstance(other, Unanswered)
+
+
+# Faults that concern all
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404])
+def test_a_permanent_fault_ends_the_run_with_one_call(server, make_model, status):
+    server.script("model", refused(status, "no such thing"))
+    with pytest.raises(ModelUnavailable, match=rf"HTTP {status}: .*no such thing"):
+        make_model(num_concurrent=1).generate_until(text_requests(9, may_stay_unanswered=True))
+    assert server.calls("model") == 1
+
+
+def test_a_key_that_the_server_repeats_is_not_shown(server, make_model, monkeypatch, caplog):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    server.script("model", refused(401, "wrong key sk-secret"))
+    with pytest.raises(ModelUnavailable) as raised:
+        make_model().generate_until(text_requests(1))
+    assert "sk-secret" not in str(raised.value) + caplog.text
+
+
+def test_a_server_that_is_not_there_is_one_error(make_model):
+    model = AudioChatCompletions(base_url="http://127.0.0.1:9/v1/chat/completions", model="m", num_concurrent=2)
+    with pytest.raises(ModelUnavailable, match=r"has gone: \d+ requests in a row: no connection"):
+        model.generate_until(text_requests(50, may_stay_unanswered=True))
+
+
+def test_a_server_that_dies_half_way_keeps_what_it_answered(server, make_model, tmp_path, caplog):
+    cache = str(tmp_path / "cache.db")
+    server.script("model", *[echo] * 5, then=DROP)
+    answers = CachingLM(make_model(), cache).generate_until(text_requests(50, may_stay_unanswered=True))
+    assert answers[:5] == numbered(5) and all(isinstance(answer, Unanswered) for answer in answers[5:])
+    assert server.calls("model") == 5 + 8 * 3  # eight requests, three attempts each
+    assert "45 of 50 REQUESTS HAVE NO ANSWER" in caplog.text
+    server.script("model", echo)
+    server.forget()
+    assert CachingLM(make_model(), cache).generate_until(text_requests(50)) == numbered(50)
+    assert server.calls("model") == 45
+
+
+def test_a_server_that_hangs_is_given_up_in_bounded_time(server, make_model):
+    server.script("model", said("late", delay=30))
+    model = make_model(num_concurrent=8, timeout=1, max_retries=1)
+    with pytest.raises(ModelUnavailable, match="no answer within timeout=1 s"):
+        model.generate_until(text_requests(40, may_stay_unanswered=True))
+    assert server.calls("model") <= 16  # the eight, and what the quicker of them began before the last was given up
+
+
+def test_without_a_chat_template_there_is_one_clear_error(make_model):
+    request = Instance("generate_until", {}, ("plain text", dict(OPTIONS)), 0, ("some_task", 0, 1))
+    with pytest.raises(ValueError, match="--apply_chat_template"):
+        make_model().generate_until([request])
+
+
+def test_an_unexpected_error_calls_off_the_rest(server, make_model):
+    server.script("model", lambda asked: said(echo(asked), delay=0.05))
+    requests = text_requests(40)
+    requests[0].on_answer = lambda _: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        make_model(num_concurrent=2).generate_until(requests)
+    assert server.calls("model") < 10
+
+
+# Killed and begun again
+
+SCRIPT = """
+    import json, sys
+    from lm_eval.api.instance import Instance
+    from lm_eval.api.model import CachingLM
+    from lm_eval.models.api_models import JsonChatStr
+    from lm_eval_tasks.models import AudioChatCompletions
+
+    def request(number):
+        chat = JsonChatStr(json.dumps([{"role": "user", "content": f"question {number}"}]))
+        return Instance("generate_until", {}, (chat, {"until": []}), 0, ("t", number, 1))
+
+    model = AudioChatCompletions(base_url=sys.argv[1], model="m", num_concurrent=4)
+    CachingLM(model, sys.argv[2]).generate_until([request(number) for number in range(60)])
+"""
+
+
+def test_after_kill_9_only_what_was_in_flight_is_asked_again(server, tmp_path):
+    server.script("model", lambda asked: said(echo(asked), delay=0.03))
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), f"{server.url('model')}/chat/completions"]
+    command.append(str(tmp_path / "cache.db"))
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while server.calls("model") < 30:
+        assert process.poll() is None
+        threading.Event().wait(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert server.calls("model") < 60
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert server.calls("model") <= 60 + 4 + 4  # four in flight, and as many on their way to the disk
