@@ -36,7 +36,7 @@ def save(tasks: Iterable[JudgedTask]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             _note_settings(path.parent, task)
             part = path.with_suffix(".part")
-            with part.open("w", encoding="utf-8") as file:
+            with part.open("w", encoding="utf-8", errors="replace") as file:
                 for instance in task.instances:
                     sample = {"doc_id": instance.doc_id, "doc": instance.doc, "resps": [instance.resps]}
                     file.write(json.dumps(sample, ensure_ascii=False, default=str) + "\n")

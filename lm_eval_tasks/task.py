@@ -24,6 +24,7 @@ from lm_eval.api.task import ConfigurableTask
 from lm_eval_tasks import answers as waiting_room
 from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
+from lm_eval_tasks.judge.question import storable
 from lm_eval_tasks.ranks import JudgedMean, over_ranks
 from lm_eval_tasks.replay import load_run
 from lm_eval_tasks.settings import read_settings
@@ -92,6 +93,10 @@ class JudgedTask(ConfigurableTask):
         """Settings that shape the numbers, besides the judge's own; they go into the results file."""
         raise NotImplementedError
 
+    def metric_names(self) -> list[str]:
+        """The metrics that a judged doc has under these settings."""
+        return list(self._metric_fn_list)
+
     def note_data_revision(self, commit: str | None) -> None:
         """Keep the commit of the data beside the settings, which lm-eval writes to the results; to be called once."""
         if commit:
@@ -128,6 +133,8 @@ class JudgedTask(ConfigurableTask):
 
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then judge what they leave; judgements take the place of the filtered answers."""
+        for instance in self._instances:  # a character that no file can hold would end lm-eval's file of samples there
+            instance.resps = [storable(answer) if isinstance(answer, str) else answer for answer in instance.resps]
         super().apply_filters()
         if self._predicts_only():
             return
@@ -176,7 +183,7 @@ class JudgedTask(ConfigurableTask):
         metrics = super().process_results(doc, results)
         if metrics or self._ranks == 1 or self._predicts_only() or self._any_judged:
             return metrics
-        return dict.fromkeys(self._metric_fn_list, math.nan)
+        return dict.fromkeys(self.metric_names(), math.nan)
 
     def aggregation(self) -> dict[str, Any]:
         """The YAML's aggregations; with several ranks the mean skips what ``process_results`` marked as unjudged."""

@@ -94,6 +94,10 @@ class AirBenchChatTask(JudgedTask):
         """Empty answers, and answers that look like a part of the judge's prompt."""
         return super().flags(doc, answer) + (["neutralised"] if neutral(answer)[1] else [])
 
+    def metric_names(self) -> list[str]:
+        """There is no position gap without swap."""
+        return [name for name in super().metric_names() if name != "position_gap" or self.settings.do_swap]
+
     def shaping_settings(self) -> dict[str, Any]:
         """The order, the wording, and how the audio was sent."""
         keys = ("do_swap", "audio_part", "audio_sample_rate", "local_path", "source", "revision")

@@ -13,6 +13,7 @@ from typing import Any
 
 import openai
 
+from lm_eval_tasks.judge.question import storable
 from lm_eval_tasks.settings import NO_KEY, JudgeSettings, judge_api_key
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -156,7 +157,7 @@ class Endpoint:
 
     def _request(self, messages: Any, max_tokens: int, schema: Any, spoken: frozenset[str]) -> dict[str, Any]:
         room = "max_completion_tokens" if "max_completion_tokens" in spoken else "max_tokens"
-        messages = [{**message, "content": _storable(message["content"])} for message in messages]
+        messages = [{**message, "content": storable(message["content"])} for message in messages]
         request = {"model": self.settings.judge_model, "messages": messages, room: max_tokens}
         if "no_temperature" not in spoken:
             request["temperature"] = self.settings.judge_temperature
@@ -237,13 +238,8 @@ class Endpoint:
 
     def _clean(self, text: str) -> str:
         """A server's text as UTF-8 can hold it, without the key should the server repeat it."""
-        return _storable(text.replace(self._key, "[key]") if self._key else text)
+        return storable(text.replace(self._key, "[key]") if self._key else text)
 
 
 def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _storable(text: str) -> str:
-    """The text with ``?`` for halves of surrogate pairs, which JSON can carry and UTF-8 cannot."""
-    return text.encode("utf-8", "replace").decode("utf-8")

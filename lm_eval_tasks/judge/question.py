@@ -155,3 +155,12 @@ def neutraliser(marks: list[str]) -> Callable[[str], tuple[str, bool]]:
 def without_reasoning(reply: str) -> str:
     """The reply after its last ``</think>``; all of it where there is none."""
     return reply.rsplit("</think>", 1)[-1].strip()
+
+
+def storable(text: str) -> str:
+    """The same text, or one with ``?`` for halves of surrogate pairs, which JSON can carry and a UTF-8 file cannot."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode("utf-8")
+    return text
