@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import os
 import struct
 from pathlib import Path
 from typing import Any
+
+import pybase64
 
 ARRAY_RATE = 16_000
 """Hz of ``AudioRef["array"]`` unless told otherwise; what the common audio encoders (Whisper, Qwen2-Audio) expect."""
@@ -153,9 +154,9 @@ def encoded_audio(ref: dict[str, Any]) -> tuple[bytes, str]:
     """
     path, form = Path(ref["path"]), ref["format"]
     if ref.get("resample"):
-        return base64.b64encode(_as_wav(path, ref["resample"])), "wav"
+        return pybase64.b64encode(_as_wav(path, ref["resample"])), "wav"
     try:
-        return base64.b64encode(path.read_bytes()), form
+        return pybase64.b64encode(path.read_bytes()), form
     except OSError as error:
         raise BadAudio(f"{path}: {error.strerror}; it was there when the run began") from None
 
