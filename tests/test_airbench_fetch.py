@@ -1,0 +1,295 @@
+"""Fetching AIR-Bench-Chat: the hubs' own clients against a server that speaks the hubs' protocols."""
+
+from __future__ import annotations
+
+import socket
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import hub_server
+import pytest
+from conftest import load_metadata, write_tone
+
+from lm_eval_tasks.airbench_chat import data, hub
+from lm_eval_tasks.errors import DataError, NoDocs
+from lm_eval_tasks.settings import AirBenchSettings
+
+SPEECH = ("speech_QA",)
+
+
+class Source:
+    """One hub and its client, pointed at a server on the loopback interface."""
+
+    def __init__(self, name: str, server: hub_server.Hub, point_to: Callable[[str], None]) -> None:
+        self.name, self.server, self.point_to = name, server, point_to
+        point_to(server.url)
+
+    @property
+    def repo(self) -> str:
+        return hub.REPOSITORY[self.name]
+
+    def settings(self, **options: Any) -> AirBenchSettings:
+        return AirBenchSettings(source=self.name, **options)
+
+    def fetch(self, *tasks: str, **options: Any) -> Path:
+        self.server.log.clear()
+        return data.fetch(self.settings(**options), tasks or SPEECH)
+
+    def switch_off(self) -> None:
+        """From now on nobody listens where the hub was."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+        self.server.gone = True
+        self.point_to(f"http://127.0.0.1:{port}")
+
+
+@pytest.fixture
+def server() -> Iterator[hub_server.Hub]:
+    with hub_server.running_hub() as running:
+        yield running
+
+
+@pytest.fixture
+def huggingface(server: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    from huggingface_hub import constants, file_download
+
+    def point_to(url: str) -> None:
+        monkeypatch.setattr(constants, "ENDPOINT", url)
+        for module in (constants, file_download):  # older clients keep a copy of the second's
+            monkeypatch.setattr(
+                module,
+                "HUGGINGFACE_CO_URL_TEMPLATE",
+                f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+                raising=False,
+            )
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1000)  # what arrives is kept in pieces of this size
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    return Source("huggingface", server, point_to)
+
+
+@pytest.fixture
+def modelscope(server: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    pytest.importorskip("modelscope_hub", reason="needs modelscope>=1.38 (the extra `modelscope`)")
+    from modelscope_hub import _legacy_api, set_default_config
+
+    def point_to(url: str) -> None:
+        monkeypatch.setenv("MODELSCOPE_ENDPOINT", url)
+        set_default_config(None)  # read the environment again
+
+    monkeypatch.setenv("MODELSCOPE_CACHE", str(tmp_path / "ms"))
+    monkeypatch.setenv("MODELSCOPE_HOME", str(tmp_path / "ms-home"))
+    monkeypatch.setattr(_legacy_api, "REPO_TREE_PAGE_MAX_ATTEMPTS", 1)
+    hub._out_of_reach.clear()
+    return Source("modelscope", server, point_to)
+
+
+@pytest.fixture(params=["huggingface", "modelscope"])
+def source(request: pytest.FixtureRequest) -> Source:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def files(make_data: Callable[..., Path]) -> dict[str, bytes]:
+    """What the hub holds: three tasks of two clips, and what nobody wants to download."""
+    root = make_data("on the hub", speech_QA=2, sound_QA=2, speech_dialogue_QA=2)
+    for seconds, clip in enumerate(sorted(root.rglob("*.wav")), 1):
+        write_tone(clip, seconds=seconds / 10)  # no two are the same to a cache that goes by content
+    write_tone(root / "Foundation" / "huge.wav")
+    (root / "README.md").write_text("about", encoding="utf-8")
+    return hub_server.folder_files(root)
+
+
+def wanted(*tasks: str) -> Counter[str]:
+    """The files of these tasks, once each."""
+    folders = {"speech_QA": "iemocap", "sound_QA": "clotho", "speech_dialogue_QA": "spokenwoz"}
+    clips = [f"Chat/{task}_{folders[task]}/clip {number}.wav" for task in tasks for number in range(2)]
+    return Counter([hub.METADATA, *clips])
+
+
+def test_only_the_metadata_and_the_folders_asked_for_are_downloaded(source: Source, files: dict[str, bytes]) -> None:
+    source.server.add(source.repo, files)
+    root = source.fetch("speech_QA")
+    assert source.server.sent() == wanted("speech_QA")
+    docs, left_out = data.load_docs(source.settings(), "speech_QA")
+    assert [Path(doc["audio"]["path"]).read_bytes() for doc in docs] == [
+        files[f"Chat/speech_QA_iemocap/clip {number}.wav"] for number in range(2)
+    ]
+    assert left_out == {}
+    assert Path(docs[0]["audio"]["path"]).is_relative_to(root)
+
+
+def test_a_second_call_downloads_nothing_and_another_task_only_its_own_folder(
+    source: Source, files: dict[str, bytes]
+) -> None:
+    source.server.add(source.repo, files)
+    first = source.fetch("speech_QA")
+    assert source.fetch("speech_QA") == first
+    assert source.server.sent() == Counter()
+    assert source.fetch("speech_QA", "sound_QA") == first
+    assert source.server.sent() == wanted("sound_QA") - Counter([hub.METADATA])
+
+
+def test_the_revision_is_passed_on_and_kept_apart(source: Source, files: dict[str, bytes]) -> None:
+    source.server.add(source.repo, {**files, hub.METADATA: b"[]"}, "v1")
+    source.server.add(source.repo, files)
+    newest = source.fetch()
+    assert load_metadata(source.fetch(revision="v1")) == []
+    assert len(load_metadata(newest)) == 6
+    assert any("v1" in target for _, target, _ in source.server.log)
+
+
+def test_a_revision_that_does_not_exist_is_refused_also_where_another_one_is_at_hand(
+    source: Source, files: dict[str, bytes]
+) -> None:
+    source.server.add(source.repo, files)
+    source.fetch()
+    with pytest.raises(DataError, match="revision 'v9'"):
+        source.fetch(revision="v9")
+
+
+def test_an_interrupted_download_goes_on_where_it_stopped(source: Source, files: dict[str, bytes]) -> None:
+    clip = "Chat/speech_QA_iemocap/clip 1.wav"
+    source.server.add(source.repo, files)
+    source.server.cut["clip 1.wav"] = 1200
+    try:
+        root = source.fetch()
+    except DataError as error:  # older clients of Hugging Face end here
+        assert "goes on with what has arrived" in str(error)
+        root = source.fetch()
+    assert (root / clip).read_bytes() == files[clip]
+    ranges = [header[key] for _, _, header in source.server.log for key in header if key.lower() == "range"]
+    assert any(int(asked.removeprefix("bytes=").split("-")[0]) >= 1000 for asked in ranges)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_refusal_is_one_data_error_with_remedies(source: Source, status: int) -> None:
+    source.server.refuse = lambda path: status
+    with pytest.raises(DataError, match=f"on {source.name} could not be fetched: .*local_path") as caught:
+        source.fetch()
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 700
+
+
+def test_a_refusal_in_the_middle_is_an_error_and_no_smaller_data_set(source: Source, files: dict[str, bytes]) -> None:
+    source.server.add(source.repo, files)
+    source.server.refuse = lambda path: 403 if path.startswith("/store/") else None
+    with pytest.raises(DataError, match="could not be fetched"):
+        source.fetch()
+
+
+def test_a_server_that_is_off_is_one_data_error(source: Source) -> None:
+    source.switch_off()
+    with pytest.raises(DataError, match=f"on {source.name} could not be fetched"):
+        source.fetch()
+
+
+def test_without_a_network_an_earlier_download_is_used(source: Source, files: dict[str, bytes]) -> None:
+    source.server.add(source.repo, files)
+    root = source.fetch("speech_QA")
+    source.switch_off()
+    for _ in range(2):
+        assert source.fetch("speech_QA") == root
+    assert len(data.load_docs(source.settings(), "speech_QA")[0]) == 2
+
+
+def test_without_a_network_a_task_that_was_not_fetched_is_an_error(source: Source, files: dict[str, bytes]) -> None:
+    source.server.add(source.repo, files)
+    source.fetch("speech_QA")
+    source.switch_off()
+    with pytest.raises(DataError):
+        data.load_docs(source.settings(), "sound_QA")
+
+
+def test_without_a_network_a_copy_that_lost_a_clip_is_no_smaller_data_set(
+    source: Source, files: dict[str, bytes]
+) -> None:
+    source.server.add(source.repo, files)
+    root = source.fetch("speech_QA")
+    (root / "Chat" / "speech_QA_iemocap" / "clip 1.wav").unlink()
+    source.switch_off()
+    try:
+        docs, left_out = data.load_docs(source.settings(), "speech_QA")
+    except DataError:
+        return
+    assert len(docs) == 1  # older clients of Hugging Face don't know what should be there, but the metadata does
+    assert left_out == {"missing": ["speech_QA_iemocap/clip 1.wav"]}
+
+
+def test_a_clip_that_the_hub_lacks_is_counted_as_left_out(
+    source: Source, files: dict[str, bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    del files["Chat/speech_QA_iemocap/clip 0.wav"]
+    source.server.add(source.repo, files)
+    docs, left_out = data.load_docs(source.settings(), "speech_QA")
+    assert (len(docs), left_out) == (1, {"missing": ["speech_QA_iemocap/clip 0.wav"]})
+    assert "missing: 1 (speech_QA_iemocap/clip 0.wav)" in caplog.text
+
+
+def test_a_task_without_a_folder_on_the_hub_has_no_docs(source: Source, files: dict[str, bytes]) -> None:
+    source.server.add(source.repo, {path: file for path, file in files.items() if "/sound_QA_" not in path})
+    with pytest.raises(NoDocs, match="missing: 2"):
+        data.load_docs(source.settings(), "sound_QA")
+
+
+def test_a_repository_without_metadata_is_one_data_error(source: Source) -> None:
+    source.server.add(source.repo, {"README.md": b"moved"})
+    with pytest.raises(DataError, match=r"holds no Chat/Chat_meta\.json"):
+        source.fetch()
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_names_in_either_unicode_form_are_fetched_and_found(
+    source: Source, make_data: Callable[..., Path], form: str
+) -> None:
+    files = hub_server.folder_files(make_data("accents", speech_QA=1))
+    other = "NFD" if form == "NFC" else "NFC"
+    clip = files.pop("Chat/speech_QA_iemocap/clip 0.wav")
+    files[hub.METADATA] = files[hub.METADATA].replace(b"clip 0", unicodedata.normalize(form, "thé 0").encode())
+    files[f"Chat/speech_QA_iemocap/{unicodedata.normalize(other, 'thé 0')}.wav"] = clip
+    source.server.add(source.repo, files)
+    docs, _ = data.load_docs(source.settings(), "speech_QA")
+    assert Path(docs[0]["audio"]["path"]).read_bytes() == clip
+
+
+def test_the_commit_is_known_where_the_folder_tells(huggingface: Source, files: dict[str, bytes]) -> None:
+    commit = huggingface.server.add(huggingface.repo, files)
+    assert hub.commit_of(huggingface.fetch()) == commit
+    assert hub.commit_of(Path("/data/snapshots/master")) is None
+    assert hub.commit_of(data.SAMPLE) is None
+
+
+def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface: Source, files: dict[str, bytes]) -> None:
+    huggingface.server.add(huggingface.repo, files)
+    root = huggingface.fetch()
+    assert (root / "Chat" / "speech_QA_iemocap" / "clip 0.wav").is_symlink()
+    assert len(data.load_docs(huggingface.settings(), "speech_QA")[0]) == 2
+    files[hub.METADATA] = files[hub.METADATA].replace(b'"clip 0.wav"', b'"../../../blobs/x.wav"')
+    huggingface.server.add(huggingface.repo, files)
+    with pytest.raises(DataError, match="leaves the data folder"):
+        data.load_docs(huggingface.settings(), "speech_QA")
+
+
+def test_auto_takes_modelscope_where_it_is_installed(
+    server: hub_server.Hub, huggingface: Source, files: dict[str, bytes], request: pytest.FixtureRequest
+) -> None:
+    expected = "modelscope" if find_spec("modelscope") else "huggingface"
+    if expected == "modelscope":
+        request.getfixturevalue("modelscope")
+    for name in hub.REPOSITORY.values():
+        server.add(name, files)
+    data.fetch(AirBenchSettings(), SPEECH)
+    assert all(hub.REPOSITORY[expected] in target for _, target, _ in server.log if "AIR-Bench" in target)
+    assert server.sent() == wanted("speech_QA")
+
+
+def test_modelscope_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "modelscope", None)
+    with pytest.raises(DataError, match=r"pip install 'lm-eval-tasks\[modelscope\]'"):
+        data.fetch(AirBenchSettings(source="modelscope"), SPEECH)
