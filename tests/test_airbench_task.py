@@ -280,7 +280,8 @@ def test_the_users_own_wording_is_asked_and_named_in_the_results(server, make_da
     prompt.write_text("D XAudioX Q XQuestionX A XAssistant1X B XAssistant2X", encoding="utf-8")
     results = run(server, make_data(speech_QA=1), SPEECH_QA, judge_prompt=str(prompt))
     assert (
-        "D {'caption': 'speech_QA description 0'} Q speech_QA question 0? A speech_QA reference 0 B answer to speech_QA 0"
+        "D {'caption': 'speech_QA description 0'} Q speech_QA question 0? "
+        "A speech_QA reference 0 B answer to speech_QA 0"
     ) in server.texts()
     assert judging(results, "speech_QA")["settings"]["prompt_version"].startswith("file-")
 
