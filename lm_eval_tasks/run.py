@@ -61,7 +61,7 @@ def _run_without_index(parsed: argparse.Namespace) -> bool:
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as the stock command does
     config = EvaluatorConfig.from_cli(parsed)
-    if config.wandb_args or config.trackio_args:
+    if config.wandb_args or config.trackio_args or config.show_config:
         return False
     manager = TaskManager(include_path=config.include_path, include_defaults=False, metadata=config.metadata)
     names = config.tasks.split(",") if isinstance(config.tasks, str) else config.tasks
@@ -101,6 +101,10 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
         tracker.save_results_samples(task_name=task, samples=samples[task])
     if tracker.push_results_to_hub or tracker.push_samples_to_hub:
         tracker.recreate_metadata_card()
+    print(
+        f"{config.model} ({config.model_args}), gen_kwargs: ({config.gen_kwargs}), limit: {config.limit}, "
+        f"num_fewshot: {config.num_fewshot}, batch_size: {config.batch_size}"
+    )
     print(make_table(results))
     if "groups" in results:
         print(make_table(results, "groups"))

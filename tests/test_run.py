@@ -1,0 +1,96 @@
+"""``lm-eval-tasks run``: the stock command with the pack at hand, quicker where only the pack's tasks are asked for."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import lm_eval
+import lm_eval.tasks
+import pytest
+from lm_eval._cli import HarnessCLI
+
+from lm_eval_tasks import INCLUDE_PATH, run
+
+OPTIONS = [
+    *("--model", "audio-chat-completions", "--model_args", "model=m,num_concurrent=3", "--apply_chat_template"),
+    *("--limit", "2", "--seed", "1,2,3,4", "--use_cache", "answers", "--gen_kwargs", "temperature=0.5"),
+    *("--cache_requests", "refresh", "--metadata", '{"judge_model": "j"}', "--system_instruction", "Be brief."),
+]
+
+
+@pytest.fixture
+def stock_runs(monkeypatch):
+    """The arguments of the runs that were left to the stock command."""
+    runs = []
+    monkeypatch.setattr(HarnessCLI, "execute", lambda self, args: runs.append(args))
+    return runs
+
+
+@pytest.fixture
+def evaluations(monkeypatch):
+    """What ``simple_evaluate`` was called with, without the objects that differ by nature."""
+    calls = []
+
+    @functools.wraps(lm_eval.simple_evaluate)
+    def record(**options):
+        calls.append({k: v for k, v in options.items() if k not in ("task_manager", "evaluation_tracker")})
+
+    monkeypatch.setattr(lm_eval, "simple_evaluate", record)
+    return calls
+
+
+def test_the_packs_tasks_run_without_lm_evals_index_and_with_the_same_arguments(evaluations, monkeypatch):
+    arguments = ["--tasks", "air_bench_chat_speech,air_bench_chat_music_QA", *OPTIONS]
+    assert run.main(arguments) == 0
+    own_only = functools.partial(lm_eval.tasks.TaskManager, include_defaults=False)  # only to make this test quick
+    monkeypatch.setattr(lm_eval.tasks, "TaskManager", own_only)
+    monkeypatch.setattr(run, "_run_without_index", lambda parsed: False)
+    assert run.main(arguments) == 0
+    ours, stock = evaluations
+    assert ours == {key: stock[key] for key in ours}
+    defaults = {"bootstrap_iters", "check_integrity"}
+    assert {key for key in stock if key not in ours} <= defaults
+    assert (ours["random_seed"], ours["fewshot_random_seed"], ours["rewrite_requests_cache"]) == (1, 4, True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--tasks", "air_bench_chat,hellaswag"],
+        ["--tasks", "air_bench_chat_*"],
+        ["--tasks", "air_bench_chat", "--wandb_args", "project=x"],
+        ["--tasks", "air_bench_chat", "--show_config"],
+    ],
+)
+def test_whatever_else_is_asked_for_goes_through_the_stock_command(stock_runs, options):
+    assert run.main(options) == 0
+    assert len(stock_runs) == 1 and str(INCLUDE_PATH) in stock_runs[0].include_path
+
+
+def test_tasks_of_a_folder_of_ones_own_count_as_the_packs(stock_runs, evaluations, tmp_path):
+    (tmp_path / "mine.yaml").write_text(
+        f"include: {INCLUDE_PATH}/airbench_chat/speech_QA.yaml\ntask: mine\n", encoding="utf-8"
+    )
+    assert run.main(["--tasks", "mine", "--include_path", str(tmp_path), "--model", "dummy"]) == 0
+    assert not stock_runs and evaluations[0]["tasks"] == ["mine"]
+
+
+def test_a_run_writes_what_the_stock_command_writes(server, make_data, tmp_path, capsys):
+    server.script("model", lambda asked: f"answer to {asked.text}")
+    server.script("judge", "8 6")
+    metadata = {"local_path": str(make_data(speech_QA=2)), "judge_model": "judge-1", "judge_base_url": server.url()}
+    arguments = [
+        *("--model", "audio-chat-completions"),
+        *("--model_args", f"model=m,base_url={server.url('model')}/chat/completions,num_concurrent=2"),
+        *("--apply_chat_template", "--tasks", "air_bench_chat_speech_QA", "--metadata", json.dumps(metadata)),
+        *("--output_path", str(tmp_path / "out"), "--log_samples"),
+    ]
+    assert run.main(arguments) == 0
+    (results,) = tmp_path.glob("out/m/results_*.json")
+    (samples,) = tmp_path.glob("out/m/samples_air_bench_chat_speech_QA_*.jsonl")
+    assert (
+        json.loads(results.read_text(encoding="utf-8"))["results"]["air_bench_chat_speech_QA"]["gpt_score,judge"] == 7
+    )
+    assert len(samples.read_text(encoding="utf-8").splitlines()) == 2
+    assert "gpt_score" in capsys.readouterr().out
