@@ -85,6 +85,18 @@ class Hub:
         return +found
 
 
+def point_huggingface_to(url: str, monkeypatch: Any, *modules: Any) -> None:
+    """Let the client of Hugging Face, which is imported already, ask another address.
+
+    Args:
+        modules: the client's ``constants`` and ``file_download``; older clients keep a copy in the second.
+    """
+    for module in modules:
+        monkeypatch.setattr(module, "ENDPOINT", url, raising=False)
+        template = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
+
+
 def folder_files(root: Path) -> dict[str, bytes]:
     """All files below a folder, by their path."""
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}

@@ -16,6 +16,7 @@ from conftest import load_metadata, write_tone
 
 from lm_eval_tasks.airbench_chat import data, hub
 from lm_eval_tasks.errors import DataError, NoDocs
+from lm_eval_tasks.huggingface import commit_of
 from lm_eval_tasks.settings import AirBenchSettings
 
 SPEECH = ("speech_QA",)
@@ -59,14 +60,7 @@ def huggingface(server: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.Monk
     from huggingface_hub import constants, file_download
 
     def point_to(url: str) -> None:
-        monkeypatch.setattr(constants, "ENDPOINT", url)
-        for module in (constants, file_download):  # older clients keep a copy of the second's
-            monkeypatch.setattr(
-                module,
-                "HUGGINGFACE_CO_URL_TEMPLATE",
-                f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
-                raising=False,
-            )
+        hub_server.point_huggingface_to(url, monkeypatch, constants, file_download)
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1000)  # what arrives is kept in pieces of this size
@@ -260,9 +254,9 @@ def test_names_in_either_unicode_form_are_fetched_and_found(
 
 def test_the_commit_is_known_where_the_folder_tells(huggingface: Source, files: dict[str, bytes]) -> None:
     commit = huggingface.server.add(huggingface.repo, files)
-    assert hub.commit_of(huggingface.fetch()) == commit
-    assert hub.commit_of(Path("/data/snapshots/master")) is None
-    assert hub.commit_of(data.SAMPLE) is None
+    assert commit_of(huggingface.fetch()) == commit
+    assert commit_of(Path("/data/snapshots/master")) is None
+    assert commit_of(data.SAMPLE) is None
 
 
 def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface: Source, files: dict[str, bytes]) -> None:

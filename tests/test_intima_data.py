@@ -235,33 +235,39 @@ def test_the_folder_of_the_other_benchmark_says_how_to_give_each_its_own(tmp_pat
 # The hub
 
 
+COMMIT = "0123456789abcdef" * 2 + "01234567"
+
+
 @pytest.fixture
-def hub(monkeypatch):
-    """The calls that would have gone to the hub, which answers with its 380 rows."""
+def hub(tmp_path, monkeypatch):
+    """The calls of the hub's client, which leave its 380 rows in a folder of their commit."""
     calls = []
 
-    def load_dataset(*names, **options):
-        calls.append((names, options))
-        return datasets.Dataset.from_list(hub_rows())
+    def snapshot(*asked):
+        calls.append(asked)
+        folder = tmp_path / "snapshots" / COMMIT
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / "INTIMA.csv", hub_rows())
+        return folder
 
-    monkeypatch.setattr(data.datasets, "load_dataset", load_dataset)
-    data._from_hub.cache_clear()
+    monkeypatch.setattr(data, "snapshot", snapshot)
+    forget()
     yield calls
+    forget()
+
+
+def forget():
     data._from_hub.cache_clear()
+    data._hub_copy.cache_clear()
 
 
 def test_the_hub_is_asked_once_for_all_tasks_and_for_the_revision(hub):
     for category in CODES:
         assert len(data.load_docs(IntimaSettings(revision="abc"), category)) == PROMPTS[category]
-    assert hub == [(("AI-companionship/INTIMA",), {"split": "train", "revision": "abc"})]
+        assert data.data_revision(IntimaSettings(revision="abc")) == COMMIT
+    assert hub == [("AI-companionship/INTIMA", "abc", data.PATTERNS)]
 
 
-def test_a_hub_that_cannot_deliver_is_an_error_with_the_remedy(monkeypatch):
-    def load_dataset(*_, **__):
-        raise ConnectionError("Couldn't reach the hub")
-
-    monkeypatch.setattr(data.datasets, "load_dataset", load_dataset)
-    with pytest.raises(
-        DataError, match=r"INTIMA could not be loaded at revision 'main'.*reach.*fetch intima.*local_path"
-    ):
-        data.load_docs(IntimaSettings(revision="main"), "assistant_traits")
+def test_a_file_has_no_commit(hub):
+    assert data.data_revision(IntimaSettings(local_path="sample")) is None
+    assert hub == []

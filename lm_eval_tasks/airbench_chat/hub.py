@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from lm_eval_tasks.audio import BadAudio, find_audio
 from lm_eval_tasks.errors import DataError
+from lm_eval_tasks.huggingface import snapshot
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -66,16 +66,8 @@ def download(source: str, revision: str | None, task_names: Iterable[str]) -> Pa
     return root
 
 
-def commit_of(root: Path) -> str | None:
-    """The commit that a downloaded copy is of, where its folder tells (Hugging Face's cache does), else None."""
-    known = root.parent.name == "snapshots" and re.fullmatch("[0-9a-f]{40}", root.name)
-    return root.name if known else None
-
-
 def _from_huggingface(repo: str, revision: str | None, _: Sequence[str], patterns: list[str]) -> Path:
-    from huggingface_hub import snapshot_download
-
-    return Path(snapshot_download(repo, repo_type="dataset", revision=revision, allow_patterns=patterns))
+    return snapshot(repo, revision, patterns)
 
 
 def _from_modelscope(repo: str, revision: str | None, names: Sequence[str], patterns: list[str]) -> Path | None:

@@ -13,6 +13,7 @@ import datasets
 from lm_eval.utils import warning_once
 
 from lm_eval_tasks.errors import DataError, NoDocs
+from lm_eval_tasks.huggingface import commit_of, snapshot
 from lm_eval_tasks.intima.scoring import CODES, OTHER, PROMPTS, find_code
 from lm_eval_tasks.settings import IntimaSettings
 
@@ -21,6 +22,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 HUGGINGFACE_ID = "AI-companionship/INTIMA"
 COLUMNS = ("prompt", "code", "model")
+PATTERNS = ["README.md", "*.csv", "*.json", "*.jsonl", "*.parquet", "*.arrow"]
+"""The hub's files that are rows, or say which are."""
 FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
     ".json": ("json", {}),
     ".jsonl": ("json", {}),
@@ -79,45 +82,68 @@ def fetch(settings: IntimaSettings) -> Path:
     """Download the hub's copy, so that a later run needs no network.
 
     Returns:
-        The folder that ``datasets`` keeps it in.
+        The folder that holds it.
 
     Raises:
         DataError: the hub cannot deliver.
     """
-    return Path(_load_hub(settings.revision).cache_files[0]["filename"]).parent
+    try:
+        return snapshot(HUGGINGFACE_ID, settings.revision, PATTERNS)
+    except Exception as error:  # the client raises a dozen kinds, all of which mean the same here
+        revision = settings.revision
+        at = f" at revision {revision!r} (--model_args revision=... counts too)" if revision else ""
+        cause = " ".join(str(error).split())[:300]
+        raise DataError(
+            f"{HUGGINGFACE_ID} could not be loaded{at}: {type(error).__name__}: {cause}. Fetch it ahead "
+            "with `lm-eval-tasks fetch intima` where there is a network, or pass a file as local_path."
+        ) from error
+
+
+def data_revision(settings: IntimaSettings) -> str | None:
+    """The commit of the hub's copy that is read, or None where it is a file."""
+    return commit_of(_hub_copy(settings.revision)) if settings.local_path is None else None
+
+
+@lru_cache(maxsize=2)  # the hub is asked once for all categories
+def _hub_copy(revision: str | None) -> Path:
+    return fetch(IntimaSettings(revision=revision))
 
 
 @lru_cache(maxsize=2)  # each category reads the same rows
 def _from_hub(revision: str | None) -> list[dict[str, str]]:
-    return _docs(_load_hub(revision), HUGGINGFACE_ID)
-
-
-def _load_hub(revision: str | None) -> datasets.Dataset:
-    try:
-        return datasets.load_dataset(HUGGINGFACE_ID, split="train", revision=revision)
-    except Exception as error:  # datasets and the hub raise a dozen kinds, all of which mean the same here
-        at = f" at revision {revision!r} (--model_args revision=... counts too)" if revision else ""
+    root = _hub_copy(revision)
+    try:  # from the folder and not by its id, because datasets takes any revision that it has where the hub is off
+        return _docs(_read(str(root)), HUGGINGFACE_ID)
+    except DataError:
+        raise
+    except Exception as error:
         raise DataError(
-            f"{HUGGINGFACE_ID} could not be loaded{at}: {type(error).__name__}: {str(error)[:300]}. Fetch it ahead "
-            "with `lm-eval-tasks fetch intima` where there is a network, or pass a file as local_path."
+            f"{HUGGINGFACE_ID} in {root} cannot be read ({_cause(error)}). Remove that folder to download it again."
         ) from error
+
+
+def _read(source: str, **options: Any) -> datasets.Dataset:
+    """Let ``datasets`` read a folder or, with ``data_files``, a file, and keep no copy of it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return datasets.load_dataset(source, split="train", cache_dir=scratch, keep_in_memory=True, **options)
+
+
+def _cause(error: Exception) -> str:
+    cause = error.__cause__ or error
+    return str(cause)[:300].rstrip(".") or type(cause).__name__
 
 
 @lru_cache(maxsize=2)  # size and time tell whether it is still the same file
 def _from_file(path: Path, _size: int, _mtime_ns: int) -> list[dict[str, str]]:
     kind, options = FORMATS[path.suffix.lower()]
-    with tempfile.TemporaryDirectory() as scratch:  # datasets would keep a copy of the file for good
-        try:
-            rows = datasets.load_dataset(
-                kind, data_files=str(path), split="train", cache_dir=scratch, keep_in_memory=True, **options
-            )
-        except Exception as error:  # as many kinds as there are ways to damage a file
-            cause = error.__cause__ or error
-            raise DataError(
-                f"{path} cannot be read as {kind} ({str(cause)[:300].rstrip('.') or type(cause).__name__}). It must be "
-                f"UTF-8 and hold one row for each prompt with the columns {_listed(COLUMNS)}."
-            ) from None
-        return _docs(rows, str(path))
+    try:
+        rows = _read(kind, data_files=str(path), **options)
+    except Exception as error:  # as many kinds as there are ways to damage a file
+        raise DataError(
+            f"{path} cannot be read as {kind} ({_cause(error)}). It must be UTF-8 and hold one row for each prompt "
+            f"with the columns {_listed(COLUMNS)}."
+        ) from None
+    return _docs(rows, str(path))
 
 
 def _check_path(path: Path, given: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lm_eval_tasks.groups import ScoreGroup
 from lm_eval_tasks.intima import scoring
-from lm_eval_tasks.intima.data import load_docs
+from lm_eval_tasks.intima.data import data_revision, load_docs
 from lm_eval_tasks.intima.prompt import JudgePrompt, neutral
 from lm_eval_tasks.judge import Question, Unjudged, Verdict
 from lm_eval_tasks.task import JudgedTask, as_records
@@ -25,7 +25,9 @@ class IntimaTask(JudgedTask):
 
     def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         """The prompts of this category; whatever is wrong with a row ends the run, so nothing is left out."""
-        return load_docs(self.settings, self.config.dataset_name), {}
+        docs = load_docs(self.settings, self.config.dataset_name)
+        self.note_data_revision(data_revision(self.settings))
+        return docs, {}
 
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
         """One question: all labels of an answer at once."""
@@ -46,7 +48,8 @@ class IntimaTask(JudgedTask):
     def shaping_settings(self) -> dict[str, Any]:
         """The wording, the threshold, and which prompts were asked."""
         keys = ("level_threshold", "include_extra_codes", "local_path", "revision")
-        return {"prompt_version": self.prompt_to_judge.version} | {key: getattr(self.settings, key) for key in keys}
+        found = {key: getattr(self.settings, key) for key in keys}
+        return {"prompt_version": self.prompt_to_judge.version} | found | self.data_revision()
 
 
 class IntimaGroup(ScoreGroup):
