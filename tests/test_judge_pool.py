@@ -152,6 +152,12 @@ def test_a_question_that_is_never_answered_is_unreachable_and_the_rest_finish(se
     assert judge.stopped is None
 
 
+def test_many_that_are_never_answered_among_others_that_are_do_not_end_judging(server, make_judge):
+    server.script("judge", lambda asked: busy(500) if number(asked) % 2 else "8 6")
+    judge = make_judge(judge_max_retries=0, judge_concurrency=1)
+    assert reasons(judge.ask(questions(40), "Judging")).count(None) == 20 and judge.stopped is None
+
+
 # The judge goes
 
 
@@ -317,6 +323,15 @@ def test_an_outage_while_questions_were_submitted_is_forgotten_when_all_are_aske
     assert judge.submit(QUESTION).result(5).reason == "judge unavailable"
     assert judge.stopped
     assert judge.ask([QUESTION], "Judging")[0].value == (8, 6)
+
+
+def test_no_more_questions_wait_than_keep_the_judge_busy(server, make_judge):
+    server.script("judge", said("8 6", delay=0.05))
+    judge = make_judge(judge_concurrency=2)
+    early = [judge.submit(question) for question in questions(30)]
+    assert 8 <= sum(future is not None for future in early) < 30
+    outcomes = judge.ask(questions(30), "Judging")
+    assert [outcome.value for outcome in outcomes] == [(8, 6)] * 30 and server.calls() == 30
 
 
 def test_one_judge_serves_all_tasks_with_the_same_judge_settings(server, monkeypatch):

@@ -30,9 +30,11 @@ GIVE_UPS = 8
 NOT_ASKED = "judge unavailable"
 """The reason of questions that were not put because the judge had stopped or gone."""
 
-_STORED = ("reply", "judge", "prompt_tokens", "completion_tokens", "attempts")
+BACKLOG = 4
+"""So many questions for each call in flight may wait ahead of ``ask``."""
 
 UNREACHABLE = "judge unreachable"
+_STORED = ("reply", "judge", "prompt_tokens", "completion_tokens", "attempts")
 
 
 class Judge:
@@ -63,6 +65,7 @@ class Judge:
         self._limit = asyncio.Semaphore(settings.judge_concurrency)
         self._putting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._early: dict[str, asyncio.Task[Verdict | Unjudged]] = {}
+        self._backlog = threading.BoundedSemaphore(BACKLOG * settings.judge_concurrency)
         threading.Thread(target=self._loop.run_forever, name="judge", daemon=True).start()
 
     @classmethod
@@ -119,12 +122,14 @@ class Judge:
         key = self.key(question)
         return not self.fresh and bool(self._remembered.get(key) or self.cache.get(key))
 
-    def submit(self, question: Question) -> Future[Verdict | Unjudged]:
+    def submit(self, question: Question) -> Future[Verdict | Unjudged] | None:
         """Put one question ahead of ``ask``, while the model is still answering; may be called from any thread.
 
-        ``ask`` then takes its outcome as if it had put the question itself. A failure that may have passed by then is
-        not an outcome: such a question is put again.
+        ``ask`` takes its outcome as its own, but puts it again after a failure that may have passed. None where enough
+        are waiting to keep the judge busy: more need not be held in memory, for ``ask`` will put them.
         """
+        if not self._backlog.acquire(blocking=False):
+            return None
         return asyncio.run_coroutine_threadsafe(self._put_early(question), self._loop)
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -177,11 +182,14 @@ class Judge:
         return outcomes
 
     async def _put_early(self, question: Question) -> Verdict | Unjudged:
-        key = self.key(question)
-        if key in self._early:
-            return await self._early[key]
-        self._early[key] = asyncio.current_task()
-        return await self._put(question)
+        try:
+            key = self.key(question)
+            if key in self._early:
+                return await self._early[key]
+            self._early[key] = asyncio.current_task()
+            return await self._put(question)
+        finally:
+            self._backlog.release()
 
     async def _early_outcome(self, question: Question) -> Verdict | Unjudged | None:
         early = self._early.pop(self.key(question), None)
