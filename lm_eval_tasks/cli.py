@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run(arguments[1:])
         args = _parser().parse_args(arguments)
         return args.handler(args)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(f"lm-eval-tasks: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("benchmark", choices=["air_bench_chat", "intima"])
     command.add_argument("--tasks", help="AIR-Bench-Chat: comma-separated task names (default: all eight)")
     command.add_argument(
-        "--source", choices=["auto", "modelscope", "huggingface"], default="auto", help="AIR-Bench-Chat's hub"
+        "--source", choices=["auto", "modelscope", "huggingface"], help="AIR-Bench-Chat's hub (default: auto)"
     )
     command.add_argument("--revision", help="revision of the data on the hub")
     command.set_defaults(handler=_fetch)
@@ -89,7 +89,9 @@ def _fetch(args: argparse.Namespace) -> int:
     from lm_eval_tasks.settings import read_settings
 
     given = {"source": args.source, "revision": args.revision, "tasks": args.tasks}
-    settings = read_settings(args.benchmark, {key: value for key, value in given.items() if value})
+    settings = read_settings(args.benchmark, {key: value for key, value in given.items() if value is not None})
+    if args.benchmark == "intima" and (args.tasks or args.source):
+        raise ValueError("--tasks and --source are AIR-Bench-Chat's: INTIMA is one file of the Hugging Face hub")
     if args.benchmark == "intima":
         from lm_eval_tasks.intima.data import fetch
 
@@ -108,9 +110,10 @@ def _rejudge(args: argparse.Namespace) -> int:
     from lm_eval_tasks.replay import load_run
     from lm_eval_tasks.run import main as run_lm_eval
 
+    changes = _json_object(args.metadata)
     stored = load_run(args.run_dir)
     where = Path(args.run_dir).absolute()
-    metadata = {**stored.settings(), **_json_object(args.metadata), "replay": str(where), "replay_all": args.all}
+    metadata = {**stored.settings(), **changes, "replay": str(where), "replay_all": args.all}
     names = _names(stored, metadata)
     _check_known(names, args.include_path)
     folder = where.parent if where.is_file() else where

@@ -1,0 +1,114 @@
+"""The command ``lm-eval-tasks``: help, wrong use, and what it prints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lm_eval_tasks import INCLUDE_PATH, __version__, cli
+from lm_eval_tasks.airbench_chat import data
+
+COMMANDS = ("path", "run", "fetch", "rejudge", "report")
+
+
+def status_of(*arguments: str) -> int:
+    """The exit status, also where argparse ends the process."""
+    try:
+        return cli.main(list(arguments))
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+@pytest.mark.parametrize("arguments", [(), *((command,) for command in COMMANDS)], ids=lambda a: a[0] if a else "all")
+def test_every_command_has_help(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(*arguments, "--help") == 0
+    told = capsys.readouterr().out
+    assert told.startswith("usage: lm-eval")
+    assert arguments or all(command in told for command in COMMANDS)
+
+
+def test_path_is_the_folder_of_the_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("path") == 0
+    assert Path(capsys.readouterr().out.strip()) == INCLUDE_PATH
+    assert (INCLUDE_PATH / "airbench_chat" / "speech_QA.yaml").is_file()
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("--version") == 0
+    assert capsys.readouterr().out.strip() == __version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "COMMAND"),
+        (("judge",), "judge"),
+        (("path", "there"), "there"),
+        (("fetch",), "benchmark"),
+        (("fetch", "mmlu"), "mmlu"),
+        (("fetch", "air_bench_chat", "--source", "s3"), "s3"),
+        (("fetch", "air_bench_chat", "--tasks", "speech_QA,song_QA"), "song_QA"),
+        (("fetch", "air_bench_chat", "--revison", "v1"), "--revison"),
+        (("fetch", "intima", "--tasks", "speech_QA"), "--tasks"),
+        (("rejudge",), "RUN_DIR"),
+        (("rejudge", "nowhere"), "nowhere does not exist"),
+        (("rejudge", "."), "holds no results"),
+        (("rejudge", ".", "--metadata", "judge_model=x"), "--metadata"),
+        (("report",), "required"),
+        (("report", "nowhere"), "nowhere"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(
+    arguments: tuple[str, ...],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert status_of(*arguments) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert told in error
+    assert error.startswith("lm-eval-tasks")
+
+
+def test_a_file_that_cannot_be_read_is_one_line_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Path:
+        raise PermissionError(13, "Permission denied", "/data/Chat_meta.json")
+
+    monkeypatch.setattr(data, "fetch", refuse)
+    assert status_of("fetch", "air_bench_chat") == 2
+    assert capsys.readouterr().err == "lm-eval-tasks: [Errno 13] Permission denied: '/data/Chat_meta.json'\n"
+
+
+def test_fetch_asks_for_what_the_options_and_the_environment_say(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def fetch(settings: object, names: object) -> Path:
+        asked.append((settings.source, settings.revision, names))
+        return Path("/data")
+
+    monkeypatch.setattr(data, "fetch", fetch)
+    monkeypatch.setenv("LM_EVAL_TASKS_SOURCE", "modelscope")
+    assert status_of("fetch", "air_bench_chat", "--tasks", "speech_QA, sound_QA", "--revision", "v1") == 0
+    assert status_of("fetch", "air_bench_chat", "--source", "huggingface") == 0
+    assert asked[0] == ("modelscope", "v1", ("speech_QA", "sound_QA"))
+    assert (asked[1][0], len(asked[1][2])) == ("huggingface", 8)
+    assert capsys.readouterr().out == "/data\n/data\n"
+
+
+def test_the_installed_command_ends_without_a_traceback() -> None:
+    command = [sys.executable, "-m", "lm_eval_tasks.cli", "rejudge", "/nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "lm-eval-tasks: /nowhere does not exist: name the folder that was given to lm_eval as --output_path."
+    ]
