@@ -178,8 +178,13 @@ def test_a_system_instruction_reaches_the_model_and_not_the_judge(server, make_d
 # lm-eval's options
 
 
-def test_predict_only_never_calls_the_judge_and_needs_none(server, make_data):
+def test_predict_only_needs_no_judge(server, make_data):
     results = run(server, make_data(), options={"predict_only": True}, judge_base_url="http://127.0.0.1:9/v1")
+    assert len(results["samples"][SPEECH_QA]) == 2
+
+
+def test_predict_only_never_calls_the_judge(server, make_data):
+    results = run(server, make_data(), options={"predict_only": True})
     assert server.calls() == 0 and server.calls("model") == 16
     assert [s["resps"] for s in results["samples"][SPEECH_QA]] == [[[f"answer to speech_QA {n}"]] for n in (0, 1)]
 

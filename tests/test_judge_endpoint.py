@@ -262,6 +262,8 @@ def test_other_servers_word_the_same_refusal_otherwise(server, ask, name, answer
     "message",
     [
         "max_tokens is too large: 8192. This model supports at most 4096 completion tokens, whereas you provided 8192.",
+        "Invalid 'max_tokens': integer above maximum value, must be at most 4096",
+        "temperature: must be at most 1",
         "Blocked: 'the temperature of the room was not given'",
         "Could not process: the system prompt of the caller said something",
     ],
