@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 import servers
@@ -19,6 +20,11 @@ from lm_eval_tasks.airbench_chat import data
 from lm_eval_tasks.airbench_chat.prompt import parse_scores
 from lm_eval_tasks.judge import Judge, Question
 from lm_eval_tasks.settings import JudgeSettings
+
+# the same examples each time, on slow machines too; a longer search with others: HYPOTHESIS_PROFILE=search
+hypothesis.settings.register_profile("search", deadline=None, database=None)
+hypothesis.settings.register_profile("tests", deadline=None, database=None, derandomize=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
 
 FOLDERS = {
     "speech_QA": "iemocap",
