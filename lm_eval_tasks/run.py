@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
         parsed = cli.parse_args()
     finally:
         sys.argv = before
-    parsed.include_path = [*given.include_path, str(INCLUDE_PATH)]
+    parsed.include_path = [str(INCLUDE_PATH), *given.include_path]  # a later one wins
     import lm_eval_tasks.models  # noqa: F401 - registers the model
 
     if not _run_without_index(parsed):

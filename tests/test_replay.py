@@ -327,6 +327,15 @@ def test_tasks_of_the_users_own_files_are_judged_again_and_those_of_others_left_
     assert "position_gap,judge" in before["sound_in_short"] and "position_gap,judge" not in before["sound_once"]
 
 
+def test_a_task_of_the_users_own_takes_the_place_of_ours_of_the_same_name(runs: Runs, own_tasks: Path) -> None:
+    (own_tasks / "a.yaml").write_text(
+        (own_tasks / "a.yaml").read_text().replace("sound_in_short", f"{ALL}_sound_QA"), encoding="utf-8"
+    )
+    (own_tasks / "d.yaml").unlink()
+    runs.run("out", "--include_path", str(own_tasks), tasks=f"{ALL}_sound_QA")
+    assert all("Be short" in text for text in runs.server.texts("model"))
+
+
 def test_tasks_whose_files_are_not_at_hand_are_named_in_one_line(
     runs: Runs, own_tasks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
