@@ -13,7 +13,9 @@ from typing import Any
 import hub_server
 import pytest
 from conftest import load_metadata, write_tone
+from lm_eval.tasks import TaskManager
 
+from lm_eval_tasks import INCLUDE_PATH
 from lm_eval_tasks.airbench_chat import data, hub
 from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.huggingface import commit_of
@@ -257,6 +259,17 @@ def test_the_commit_is_known_where_the_folder_tells(huggingface: Source, files: 
     assert commit_of(huggingface.fetch()) == commit
     assert commit_of(Path("/data/snapshots/master")) is None
     assert commit_of(data.SAMPLE) is None
+
+
+def test_the_commit_goes_into_the_results(huggingface: Source, files: dict[str, bytes]) -> None:
+    commit = huggingface.server.add(huggingface.repo, files, "v1")
+    manager = TaskManager(
+        include_path=INCLUDE_PATH, include_defaults=False, metadata={"source": "huggingface", "revision": "v1"}
+    )
+    task = manager.load(["air_bench_chat_speech_QA"])["tasks"]["air_bench_chat_speech_QA"]
+    assert task.dump_config()["metadata"]["data_revision"] == commit
+    found = task.shaping_settings()
+    assert (found["revision"], found["data_revision"]) == ("v1", commit)
 
 
 def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface: Source, files: dict[str, bytes]) -> None:
