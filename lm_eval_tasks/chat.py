@@ -32,7 +32,7 @@ class AudioChat(JsonChatStr):
     @property
     def prompt(self) -> str:
         """The messages as JSON as a server takes them. Reads the audio file now; raises ``BadAudio`` if it can't."""
-        return self.body(list).decode()
+        return b"".join(self.body(list)).decode()
 
     def body(self, payload: Callable[[list[dict[str, Any]]], Any]) -> bytes:
         """A request as JSON in bytes, made with a single copy of the clips' base64 text.
@@ -67,7 +67,7 @@ class AudioChat(JsonChatStr):
         for mark, data in clips:
             head, _, rest = rest.partition(mark)
             pieces += [head, data]
-        return b"".join([*pieces, rest])
+        return [*pieces, rest]
 
     def encode(self, encoding: str = "utf-8") -> bytes:
         """The small form in bytes; lm-eval hashes it into the sample's ``prompt_hash``."""

@@ -170,7 +170,7 @@ class Generation:
             hand_over(answer)
         return answer
 
-    async def _send(self, session: aiohttp.ClientSession, body: bytes) -> str:
+    async def _send(self, session: aiohttp.ClientSession, body: list[bytes]) -> str:
         try:
             async with session.post(self.model.base_url, data=Body(body)) as response:
                 text = await response.text()
@@ -213,21 +213,22 @@ class Generation:
 
 
 class Body(aiohttp.Payload):
-    """A request's bytes, handed to the socket in slices: not copied, and other requests get their turn in between."""
+    """A request's pieces, handed to the socket in slices: not copied, and other requests get their turn in between."""
 
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data, content_type="application/json")
-        self._size = len(data)
+    def __init__(self, pieces: list[bytes]) -> None:
+        super().__init__(pieces, content_type="application/json")
+        self._size = sum(map(len, pieces))
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """The body as text; for aiohttp's debugging alone."""
-        return self._value.decode(encoding, errors)
+        return b"".join(self._value).decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Send the body; may be called again after a redirect."""
-        view = memoryview(self._value)
-        for start in range(0, len(view), _SLICE):
-            await writer.write(view[start : start + _SLICE])
+        for piece in self._value:
+            view = memoryview(piece)
+            for start in range(0, len(view), _SLICE):
+                await writer.write(view[start : start + _SLICE])
 
 
 def _failure(response: aiohttp.ClientResponse, text: str) -> NoAnswer:

@@ -53,8 +53,8 @@ class AudioChatCompletions(LocalChatCompletion):
                 request.arguments = (chat, {**gen_kwargs, "unanswered": answer.reason})
         return answers
 
-    def request_body(self, chat: JsonChatStr, gen_kwargs: dict[str, Any]) -> bytes:
-        """One request as JSON in bytes; reads and encodes its clips now."""
+    def request_body(self, chat: JsonChatStr, gen_kwargs: dict[str, Any]) -> list[bytes]:
+        """One request as JSON in pieces; reads and encodes its clips now."""
 
         def payload(messages: list[dict[str, Any]]) -> dict[str, Any]:
             options = copy.deepcopy(gen_kwargs)  # emptied by _create_payload
@@ -64,7 +64,7 @@ class AudioChatCompletions(LocalChatCompletion):
 
         if isinstance(chat, AudioChat):
             return chat.body(payload)
-        return json.dumps(payload(json.loads(chat.prompt))).encode()
+        return [json.dumps(payload(json.loads(chat.prompt))).encode()]
 
     def read_answer(self, reply: Any) -> str:
         """The text of a chat completion, without reasoning where ``think_end_token`` is set.

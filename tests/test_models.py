@@ -106,7 +106,7 @@ def test_a_clip_is_sent_byte_for_byte(server, make_model, audio_request, tmp_pat
 
 def test_the_stock_model_is_sent_the_same_messages(audio_request, make_model):
     chat, options = audio_request(1).args
-    assert json.loads(make_model().request_body(chat, options))["messages"] == json.loads(chat.prompt)
+    assert json.loads(b"".join(make_model().request_body(chat, options)))["messages"] == json.loads(chat.prompt)
 
 
 def test_file_url_sends_no_audio_bytes(server, make_model, audio_request, tmp_path):
