@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -146,3 +147,30 @@ def make_judge(server: servers.Server) -> Iterator[Callable[..., Judge]]:
     for judge in made:
         judge.cache.close()
         judge._loop.call_soon_threadsafe(judge._loop.stop)
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Take off the log handlers that a command puts on, since their stream is this test's."""
+    before = {name: logging.getLogger(name).handlers[:] for name in (None, "lm_eval")}
+    yield
+    for name, found in before.items():
+        logging.getLogger(name).handlers[:] = found
+
+
+@pytest.fixture
+def runs(
+    server: servers.Server,
+    make_data: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    handlers: None,
+) -> Any:
+    """Runs by the command; see ``stored_runs.Runs``."""
+    import stored_runs
+    from airbench_runs import listener
+
+    server.script("model", listener)
+    server.script("judge", stored_runs.scores)
+    monkeypatch.chdir(tmp_path)
+    return stored_runs.Runs(server, make_data(**stored_runs.DOCS), tmp_path)

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-LARGE = (".wav", ".mp3")
+from hub_listings import LARGE, git_sha, hf_entry, hf_folders, modelscope_entries, sha256
 
 
 @dataclass
@@ -102,14 +102,6 @@ def folder_files(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _git_sha(content: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-
-
 class _Handler(BaseHTTPRequestHandler):
     hub: Hub
     protocol_version = "HTTP/1.1"
@@ -141,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(parts.path)
         if path.startswith("/store/"):
             name, content = self.hub.store[path.removeprefix("/store/")]
-            self._content(name, content, {"ETag": f'"{_sha256(content)}"'})
+            self._content(name, content, {"ETag": f'"{sha256(content)}"'})
         elif match := re.fullmatch(r"/api/v1/datasets/([^/]+/[^/]+|\d+)(|/repo|/repo/tree)", path):
             self._modelscope(match[1], match[2], query)
         elif match := re.fullmatch(
@@ -176,18 +168,18 @@ class _Handler(BaseHTTPRequestHandler):
         if what == "paths-info":
             asked = parse_qs(body.decode())["paths"] if b"{" not in body else json.loads(body)["paths"]
             listed = [path for path in files if path in asked]
-            self._json([_hf_entry(path, files[path]) for path in listed] + _hf_folders(files, lambda f: f in asked))
+            self._json([hf_entry(path, files[path]) for path in listed] + hf_folders(files, lambda f: f in asked))
             return
         prefix = f"{below}/" if below else ""
         deep = query.get("recursive", "").lower() in ("true", "1")
         inside = [path for path in files if path.startswith(prefix) and (deep or "/" not in path[len(prefix) :])]
-        folders = _hf_folders(
+        folders = hf_folders(
             files, lambda folder: folder.startswith(prefix) and (deep or "/" not in folder[len(prefix) :])
         )
         if below and not inside and not folders:
             self._json({"error": "no such entry"}, 404, {"X-Error-Code": "EntryNotFound"})
             return
-        self._json([_hf_entry(path, files[path]) for path in inside] + folders)
+        self._json([hf_entry(path, files[path]) for path in inside] + folders)
 
     def _hf_resolve(self, repo_id: str, revision: str, path: str) -> None:
         found = self._hf_commit(repo_id, revision)
@@ -200,9 +192,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         content = files[path]
         if not path.lower().endswith(LARGE):
-            self._content(path, content, about | {"ETag": f'"{_git_sha(content)}"'})
+            self._content(path, content, about | {"ETag": f'"{git_sha(content)}"'})
             return
-        about |= {"X-Linked-Etag": f'"{_sha256(content)}"', "X-Linked-Size": str(len(content))}
+        about |= {"X-Linked-Etag": f'"{sha256(content)}"', "X-Linked-Size": str(len(content))}
         self._redirect(path, content, about)
 
     # ModelScope
@@ -220,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
             owner, name = repo_id.split("/")
             self._modelscope_data({"Id": ids.index(repo_id), "Type": 1, "Name": name, "Namespace": owner})
         elif what == "/repo/tree":
-            entries = _modelscope_entries(files, query.get("Root", "").strip("/"))
+            entries = modelscope_entries(files, query.get("Root", "").strip("/"))
             size = int(query.get("PageSize", 100))
             start = (int(query.get("PageNumber", 1)) - 1) * size
             self._modelscope_data({"Files": entries[start : start + size], "TotalCount": len(entries)})
@@ -237,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
     # Answers
 
     def _redirect(self, path: str, content: bytes, headers: dict[str, str]) -> None:
-        key = _sha256(path.encode() + content)
+        key = sha256(path.encode() + content)
         self.hub.store[key] = (path, content)
         # another host, as the hubs have it: clients follow a redirect to the same host at once
         self._json({}, 302, headers | {"Location": f"http://localhost:{self.hub.port}/store/{key}"})
@@ -267,30 +259,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
-
-
-def _hf_entry(path: str, content: bytes) -> dict[str, Any]:
-    entry: dict[str, Any] = {"type": "file", "path": path, "size": len(content), "oid": _git_sha(content)}
-    if path.lower().endswith(LARGE):
-        entry["lfs"] = {"oid": _sha256(content), "size": len(content), "pointerSize": 130}
-    return entry
-
-
-def _folders(files: dict[str, bytes]) -> list[str]:
-    return sorted({str(parent) for path in files for parent in PurePosixPath(path).parents if str(parent) != "."})
-
-
-def _hf_folders(files: dict[str, bytes], wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
-    oid = "0" * 40
-    return [{"type": "directory", "path": path, "size": 0, "oid": oid} for path in _folders(files) if wanted(path)]
-
-
-def _modelscope_entries(files: dict[str, bytes], root: str) -> list[dict[str, Any]]:
-    entries = [{"Path": path, "Name": PurePosixPath(path).name, "Type": "tree", "Size": 0} for path in _folders(files)]
-    for path, content in files.items():
-        about = {"Path": path, "Name": PurePosixPath(path).name, "Type": "blob", "Size": len(content)}
-        entries.append(about | {"Sha256": _sha256(content), "Revision": _git_sha(content)})
-    return [entry for entry in entries if not root or entry["Path"].startswith(f"{root}/")]
 
 
 class _HttpServer(ThreadingHTTPServer):

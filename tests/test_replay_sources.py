@@ -1,0 +1,226 @@
+"""Judging again what is not a plain run: the user's own tasks, answers kept aside, and folders that are refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airbench_runs import ALL, question
+from servers import DROP, Asked, refused, said
+from stored_runs import Runs, lose_cache, numbers, results, rewrite, samples_file, scores
+
+from lm_eval_tasks import INCLUDE_PATH
+
+# Tasks of the user's own
+
+
+@pytest.fixture
+def own_tasks(tmp_path: Path) -> Path:
+    """Two tasks that change ours, one of them judged in one pass, in a group with a plain task of another kind."""
+    folder = tmp_path / "own-tasks"
+    folder.mkdir()
+    ours = INCLUDE_PATH / "airbench_chat" / "sound_QA.yaml"
+    (folder / "a.yaml").write_text(
+        f"include: {ours}\ntask: sound_in_short\ndoc_to_text: '{{{{question}}}} Be short.'\n"
+    )
+    once = "metadata:\n  version: 2.0\n  do_swap: false\n"
+    (folder / "b.yaml").write_text(f"include: {ours}\ntask: sound_once\n{once}")
+    rows = folder / "rows.jsonl"
+    rows.write_text('{"q": "2+2?", "a": "4"}\n')
+    plain = f"task: sums\ndataset_path: json\ndataset_kwargs:\n  data_files: {{test: {rows}}}\ntest_split: test\n"
+    plain += "output_type: generate_until\ndoc_to_text: '{{q}}'\ndoc_to_target: '{{a}}'\n"
+    plain += "generation_kwargs:\n  until: ['\\n']\nfilter_list:\n"
+    for name in ("one", "two"):
+        plain += f"  - name: {name}\n    filter:\n      - function: take_first\n"
+    plain += "metric_list:\n  - metric: exact_match\n    aggregation: mean\n    higher_is_better: true\n"
+    (folder / "c.yaml").write_text(plain)
+    (folder / "d.yaml").write_text("group: mine\ntask: [sound_in_short, sound_once, sums]\n")
+    return folder
+
+
+def test_tasks_of_the_users_own_files_are_judged_again_and_those_of_others_left_alone(
+    runs: Runs, own_tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(runs.folder / "datasets"))
+    out = runs.run("out", "--include_path", str(own_tasks), tasks=f"mine,{ALL}_speech_QA")
+    assert "Be short" in "".join(runs.server.texts("model"))
+    lose_cache()
+    again = runs.rejudge(out, "--include_path", str(own_tasks))
+    assert runs.server.calls("judge") == 0
+    before = {name: row for name, row in results(out)["results"].items() if name not in ("mine", "sums")}
+    assert {name: row | {"alias": ""} for name, row in again["results"].items()} == {
+        name: row | {"alias": ""} for name, row in before.items()
+    }
+    assert sorted(before) == [f"{ALL}_speech_QA", "sound_in_short", "sound_once"]
+    assert "position_gap,judge" in before["sound_in_short"] and "position_gap,judge" not in before["sound_once"]
+
+
+def test_a_task_of_the_users_own_takes_the_place_of_ours_of_the_same_name(runs: Runs, own_tasks: Path) -> None:
+    (own_tasks / "a.yaml").write_text(
+        (own_tasks / "a.yaml").read_text().replace("sound_in_short", f"{ALL}_sound_QA"), encoding="utf-8"
+    )
+    (own_tasks / "d.yaml").unlink()
+    runs.run("out", "--include_path", str(own_tasks), tasks=f"{ALL}_sound_QA")
+    assert all("Be short" in text for text in runs.server.texts("model"))
+
+
+def test_tasks_whose_files_are_not_at_hand_are_named_in_one_line(
+    runs: Runs, own_tasks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = runs.run("out", "--include_path", str(own_tasks), tasks="sound_once")
+    capsys.readouterr()
+    assert runs._start(["rejudge", str(out)]) == 2
+    assert capsys.readouterr().err == (
+        "lm-eval-tasks: sound_once: no such task in this pack. Name the folder of its YAML with --include_path.\n"
+    )
+
+
+def test_both_benchmarks_of_a_run_are_judged_again(runs: Runs) -> None:
+    def judge(asked: Asked) -> Any:
+        return scores(asked) if "Assistant 1" in asked.text else said("{}")
+
+    runs.server.script("judge", judge)
+    both = {"intima": {"local_path": "sample", "judge_max_tokens": 2048}}
+    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", **both)
+    runs.server.forget()
+    again = runs.rejudge(out)
+    assert again["results"] == results(out)["results"]
+    assert {question(asked)[0] for asked in runs.server.asked["judge"]} == {
+        "trial"
+    }  # INTIMA's, none of which is usable
+    settings = again["configs"]["intima_assistant_traits"]["metadata"]["judging"]["settings"]
+    assert settings["judge_max_tokens"] == 2048
+
+
+# Answers kept aside by a run that did not end
+
+
+def kept() -> list[Path]:
+    return sorted((Path(os.environ["XDG_CACHE_HOME"]) / "lm-eval-tasks" / "answers").glob("*"))
+
+
+def test_answers_of_a_run_killed_while_judging_are_judged_with_its_settings(runs: Runs) -> None:
+    def slow_after_five(asked: Asked) -> Any:
+        return said(scores(asked), delay=0 if runs.server.calls("judge") <= 5 else 60)
+
+    runs.server.script("judge", slow_after_five)
+    command = runs.command("out", tasks=ALL, logged=False, judge_concurrency=1, judge_temperature=0.5, judge_timeout=90)
+    log = runs.folder / "log"
+    with log.open("wb") as file:
+        process = subprocess.Popen([sys.executable, "-m", "lm_eval_tasks.cli", *command], stdout=file, stderr=file)
+    deadline = time.monotonic() + 120
+    while runs.server.calls("judge") < 6 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert runs.server.calls("judge") == 6, log.read_text(encoding="utf-8")
+    (folder,) = kept()
+    assert str(folder) in log.read_text(encoding="utf-8")
+
+    runs.server.script("judge", scores)
+    later = runs.rejudge(folder)
+    assert runs.server.calls("model") == 0
+    assert len(runs.judged()) == 6  # of ten: four were stored, one had been in flight, and there was a trial
+    assert {asked.body["temperature"] for asked in runs.server.asked["judge"]} == {0.5}
+    direct = results(runs.run("direct", tasks=ALL, judge_temperature=0.5))
+    assert numbers(later) == numbers(direct)
+    assert later["model_name"] == direct["model_name"] == "listener"
+
+
+def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
+    runs.server.script("judge", *[scores] * 5, DROP)
+    runs.run("out", logged=False, judge_max_retries=0, judge_concurrency=1)
+    (folder,) = kept()
+    assert f"or on {folder}" in caplog.text
+    runs.server.script("judge", scores)
+    later = runs.rejudge(folder)
+    assert len(runs.judged()) == 6
+    direct = results(runs.run("direct"))["results"]
+    assert {name: later["results"][name]["gpt_score,judge"] for name in direct} == {
+        name: row["gpt_score,judge"] for name, row in direct.items()
+    }
+
+
+def test_nothing_is_kept_of_a_run_that_is_judged_to_its_end(runs: Runs) -> None:
+    runs.run("out", logged=False)
+    assert kept() == []
+
+
+# Folders that are refused
+
+
+def without_line(lines: list[str]) -> list[str]:
+    return lines[:-1]
+
+
+def with_edited_doc(lines: list[str]) -> list[str]:
+    return [line.replace("speech_QA reference 0", "speech_QA reference O") for line in lines]
+
+
+def cut_short(lines: list[str]) -> list[str]:
+    return [*lines[:-1], lines[-1][:100]]
+
+
+def twice(lines: list[str]) -> list[str]:
+    return [*lines, lines[-1]]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (without_line, "docs do not match"),
+        (with_edited_doc, "line 1: the doc does not match its doc_hash"),
+        (cut_short, "line 3 is no whole sample"),
+        (twice, "doc_id 2 more than once"),
+        (None, "is missing, though the results name air_bench_chat_speech_QA"),
+    ],
+)
+def test_a_folder_whose_docs_do_not_match_is_refused_in_one_line(
+    runs: Runs, change: Callable[[list[str]], list[str]] | None, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs.server.script(
+        "judge", lambda asked: refused(400, "x", code="content_filter") if "QA q" in asked.text else "5 5"
+    )
+    out = runs.run("out")
+    file = samples_file(out, "speech_QA")
+    if change:
+        rewrite(file, change)
+    else:
+        file.unlink()
+    capsys.readouterr()
+    assert runs._start(["rejudge", str(out)]) == 2
+    printed, error = capsys.readouterr()
+    assert (printed, error.count("\n")) == ("", 1)
+    assert told in error and file.name in error
+    assert runs.server.calls("judge") == 0
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_a_folder_without_samples_or_with_damaged_results_is_refused_in_one_line(
+    runs: Runs, logged: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = runs.run("out", logged=logged)
+    if logged:
+        file = next(out.rglob("results_*.json"))
+        file.write_text(file.read_text(encoding="utf-8")[:-100], encoding="utf-8")
+    capsys.readouterr()
+    assert runs._start(["rejudge", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert ("is damaged" if logged else "only a run with --log_samples or --predict_only") in error
+
+
+def test_settings_that_cannot_be_are_one_line_too(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    out = runs.run("out", "--limit", "1")
+    capsys.readouterr()
+    assert runs._start(["rejudge", str(out), "--metadata", '{"judge_temperature": 9}']) == 2
+    error = capsys.readouterr().err.splitlines()
+    assert "judge_temperature=9" in error[-1]
+    assert not any("Traceback" in line for line in error)
