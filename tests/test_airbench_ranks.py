@@ -100,8 +100,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("do_swap", [True, False])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "do_swap"), [*((case, True) for case in CASES), ("some unjudged", False), ("rank 0 all unjudged", False)]
+)
 def test_two_ranks_give_the_numbers_of_one(server, make_data, case, do_swap):
     root = make_data(**dict.fromkeys(TASKS, 3))
     server.script("model", listener)
