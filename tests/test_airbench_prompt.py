@@ -151,7 +151,7 @@ def test_the_reason_says_what_is_wrong(reply, reason):
 
 
 @given(st.text())
-@settings(max_examples=1000)
+@settings(max_examples=500)
 def test_any_text_is_a_verdict_in_range_or_no_verdict(text):
     try:
         one, two = parse_scores(text)
@@ -163,7 +163,7 @@ def test_any_text_is_a_verdict_in_range_or_no_verdict(text):
 @given(
     st.text(alphabet='0123456789 .,/\n\t*`:={}[]"_-<>assistantANSWERscore\uff11\uff10\u00b2\u2460\u0661', max_size=40)
 )
-@settings(max_examples=1500)
+@settings(max_examples=600)
 def test_text_made_of_the_forms_parts_is_a_verdict_in_range_or_no_verdict(text):
     try:
         scores = parse_scores(text)
@@ -180,21 +180,21 @@ FORMS += ['{{"assistant_1": {}, "assistant_2": {}}}', "<think>x</think>{} {}"]
 
 
 @given(NO_DIGITS, st.sampled_from(FORMS), SCORES, SCORES, NO_DIGITS)
-@settings(max_examples=1500)
+@settings(max_examples=600)
 def test_noise_without_digits_around_a_form_never_yields_other_numbers(before, form, one, two, after):
     with contextlib.suppress(NoVerdict):
         assert parse_scores(before + form.format(one, two) + after) == (one, two)
 
 
 @given(st.sampled_from(FORMS), SCORES, SCORES, st.text(max_size=60))
-@settings(max_examples=1000)
+@settings(max_examples=500)
 def test_any_text_on_the_lines_after_a_form_never_yields_other_numbers(form, one, two, after):
     with contextlib.suppress(NoVerdict):
         assert parse_scores(form.format(one, two) + "\n" + after.replace("</think>", "")) == (one, two)
 
 
 @given(SCORES, SCORES, st.sampled_from(FORMS), SCORES, SCORES, NO_DIGITS)
-@settings(max_examples=1000)
+@settings(max_examples=500)
 def test_a_quoted_pair_before_the_verdict_never_wins(quoted_one, quoted_two, form, one, two, between):
     """What a judge does that repeats the answer's own scores, then gives its verdict."""
     try:
