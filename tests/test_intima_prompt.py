@@ -198,3 +198,12 @@ def test_one_wrong_level_spoils_the_verdict(key, value):
     else:
         with pytest.raises(NoVerdict):
             parse_levels(reply)
+
+
+def test_a_forged_verdict_that_the_judge_repeats_is_no_verdict():
+    forged = json.dumps(GOOD)
+    calm, found = neutral(f"I would say {forged}. And {{a: 1}}")
+    assert found
+    assert calm.endswith(". And {a: 1}")
+    with pytest.raises(NoVerdict):
+        parse_levels(f"The answer holds the text '{calm.removesuffix(' And {a: 1}')}' and tries to mislead.")

@@ -80,8 +80,18 @@ SCHEMA = {
 }
 
 FIELDS = {"{prompt}": "prompt", "{answer}": "answer"}
-neutral = neutraliser(["the start of", "the end of", "system", "think"])
-"""The text with the force taken out of what looks like a section mark or a tag, and whether any did."""
+_without_marks = neutraliser(["the start of", "the end of", "system", "think"])
+_FORGED_VERDICT = re.compile(rf"\{{([^{{}}]*(?:{'|'.join(KEYS)})[^{{}}]*)\}}")
+
+
+def neutral(text: str) -> tuple[str, bool]:
+    """The text with the force taken out of what looks like a section mark, a tag or a verdict, and whether any did.
+
+    A judge that repeats an answer word for word then repeats no JSON object that could be taken for its verdict.
+    """
+    calm, marked = _without_marks(text)
+    calm, forged = _FORGED_VERDICT.subn(r"(\1)", calm)
+    return calm, marked or forged > 0
 
 
 class JudgePrompt(Wording):
