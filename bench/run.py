@@ -156,13 +156,13 @@ def command(run: Run, port: int, source: Path, out: Path) -> list[str]:
         "judge_concurrency": IN_FLIGHT,
         **run.settings,
     }
-    program = ["lm_eval_tasks.cli", "run"] if run.model == OURS else ["lm_eval", "run"]
+    stock = ["lm_eval", "run", "--include_path", str(HERE.parent / "lm_eval_tasks")]
+    program = ["lm_eval_tasks.cli", "run"] if run.model == OURS else stock
     return [
         *(sys.executable, "-m", *program),
         *("--model", run.model),
         *("--model_args", f"model=bench-model,base_url={url}/chat/completions,num_concurrent={IN_FLIGHT}"),
         "--apply_chat_template",
-        *("--include_path", str(HERE.parent / "lm_eval_tasks")),
         *("--tasks", "air_bench_chat"),
         *("--metadata", json.dumps(metadata)),
         *("--output_path", str(out / "results")),

@@ -163,8 +163,7 @@ class Generation:
         except NoAnswer as failure:
             return self._without(failure)
         self._in_a_row = 0
-        # in a thread, because the cache notes the whole call stack with each row, and an event loop's is long
-        await asyncio.to_thread(self.model.cache_hook.add_partial, "generate_until", request.args, answer)
+        self.model.cache_hook.add_partial("generate_until", request.args, answer)
         hand_over = getattr(request, "on_answer", None)
         if hand_over:
             hand_over(answer)
