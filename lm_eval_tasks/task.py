@@ -20,6 +20,7 @@ import datasets
 from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean
 from lm_eval.api.task import ConfigurableTask
+from lm_eval.utils import warning_once
 
 from lm_eval_tasks import answers as waiting_room
 from lm_eval_tasks.errors import NoDocs
@@ -117,6 +118,8 @@ class JudgedTask(ConfigurableTask):
 
     def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
+        if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
+            warning_once(log, "cache_requests is ignored by judged tasks: their requests are built in no time.")
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         self._ranks = world_size
         if self._predicts_only():

@@ -198,6 +198,18 @@ def test_limit_and_samples_choose_docs(server, make_data):
     assert scores(results, "speech_QA") == (7, 7, 0, 2)
 
 
+def test_requests_that_lm_eval_keeps_by_the_tasks_name_are_never_those_of_another_data_set(
+    server, make_data, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr("lm_eval.caching.cache.PATH", str(tmp_path / "requests"))
+    server.script("model", listener)
+    for name, counts in (("one", {"speech_QA": 2}), ("other", {"speech_QA": 3})):
+        results = run(server, make_data(name, **counts), SPEECH_QA, options={"cache_requests": True})
+        sent = [sample["arguments"][0][0][0] for sample in results["samples"][SPEECH_QA]]
+        assert len(sent) == counts["speech_QA"] and all(f"/{name}/Chat/" in chat for chat in sent)
+    assert "cache_requests is ignored" in caplog.text
+
+
 def test_without_logged_samples_the_numbers_are_the_same(server, make_data):
     results = run(server, make_data(speech_QA=2), SPEECH_QA, options={"log_samples": False})
     assert scores(results, "speech_QA") == (7, 7, 0, 2) and "samples" not in results
