@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-import time
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
-_DATE = f"{time.strftime('%Y-%m-%dT%H-%M-%S')}.{os.getpid()}"
-
 
 def save(tasks: Iterable[JudgedTask]) -> None:
-    """Write the answers of each task that are not on disk yet; a full disk is a warning."""
+    """Write the answers of each task that are not on disk yet, in a folder of their own; a full disk is a warning."""
+    now = datetime.now().isoformat(timespec="microseconds").replace(":", "-")  # as lm-eval writes it
+    folder = cache_folder() / "answers" / f"{now}.{os.getpid()}"
     for task in tasks:
         if path_of(task):
             continue
-        path = cache_folder() / "answers" / _DATE / f"samples_{task.task_name}_{_DATE}.jsonl"
+        path = folder / f"samples_{task.task_name}_{folder.name}.jsonl"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _note_settings(path.parent, task)
@@ -69,7 +69,7 @@ def forget(task: JudgedTask) -> None:
 
 
 def _settings_file(folder: Path) -> Path:
-    return folder / f"results_{_DATE}.json"
+    return folder / f"results_{folder.name}.json"
 
 
 def _note_settings(folder: Path, task: JudgedTask) -> None:

@@ -148,6 +148,17 @@ def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs: Runs, ca
     }
 
 
+def test_answers_that_wait_outlive_another_run_of_the_same_process(runs: Runs) -> None:
+    runs.server.script("judge", *[scores] * 5, DROP)
+    runs.run("out", logged=False, judge_max_retries=0, judge_concurrency=1)
+    (folder,) = kept()
+    waiting = {file: file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    runs.server.script("judge", scores)
+    runs.server.script("model", "another model's answer")
+    runs.run("other", logged=False)
+    assert {file: file.read_text(encoding="utf-8") for file in folder.iterdir()} == waiting
+
+
 def test_nothing_is_kept_of_a_run_that_is_judged_to_its_end(runs: Runs) -> None:
     runs.run("out", logged=False)
     assert kept() == []
