@@ -109,11 +109,12 @@ def _rejudge(args: argparse.Namespace) -> int:
     """Run lm_eval with a model that replays the stored answers, so that tables and files are lm_eval's own."""
     from lm_eval_tasks.replay import load_run
     from lm_eval_tasks.run import main as run_lm_eval
+    from lm_eval_tasks.settings import with_changes
 
     changes = _json_object(args.metadata)
     stored = load_run(args.run_dir)
     where = Path(args.run_dir).absolute()
-    metadata = {**stored.settings(), **changes, "replay": str(where), "replay_all": args.all}
+    metadata = {**with_changes(stored.settings(), changes), "replay": str(where), "replay_all": args.all}
     names = _names(stored, metadata)
     _check_known(names, args.include_path)
     folder = where.parent if where.is_file() else where

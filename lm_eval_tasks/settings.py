@@ -141,6 +141,17 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
         raise ValueError(f"{benchmark}: {problems}. Set it with --metadata (see the README's table).") from None
 
 
+def with_changes(metadata: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Metadata in which each change wins, also over what was set under a benchmark's own name."""
+    merged = {**metadata, **changes}
+    for benchmark in _SETTINGS:
+        own, changed = (found.get(benchmark) for found in (metadata, changes))
+        if isinstance(own, dict):
+            kept = {key: value for key, value in own.items() if key not in changes}
+            merged[benchmark] = kept | (changed if isinstance(changed, dict) else {})
+    return merged
+
+
 def _in_environment(key: str) -> bool:
     return bool(os.environ.get(ENV_PREFIX + key.upper()))
 

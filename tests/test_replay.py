@@ -70,6 +70,14 @@ def test_another_judge_is_asked_everything(runs: Runs) -> None:
     assert judging(again, "sound_QA")["settings"]["judge_model"] == "judge-2"
 
 
+def test_another_judge_is_asked_also_where_the_first_was_set_under_the_benchmarks_name(runs: Runs) -> None:
+    out = runs.run("out", air_bench_chat={"judge_model": "judge-1", "do_swap": False}, judge_model="elsewhere")
+    again = runs.rejudge(out, "--metadata", '{"judge_model": "judge-2"}')
+    assert {asked.body["model"] for asked in runs.server.asked["judge"]} == {"judge-2"}
+    settings = judging(again, "speech_QA")["settings"]
+    assert (settings["judge_model"], settings["do_swap"]) == ("judge-2", False)
+
+
 def test_all_asks_the_same_judge_everything_again(runs: Runs) -> None:
     out = runs.run("out")
     runs.server.script("judge", "9 9")

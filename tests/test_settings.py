@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_eval_tasks.settings import AirBenchSettings, judge_api_key, read_settings
+from lm_eval_tasks.settings import AirBenchSettings, judge_api_key, read_settings, with_changes
 
 LOCAL = {"judge_base_url": "http://127.0.0.1:9/v1"}
 
@@ -34,6 +34,15 @@ def test_the_environment_sets_defaults_and_metadata_wins(monkeypatch):
 def test_an_empty_variable_and_a_null_in_metadata_count_as_not_set(monkeypatch):
     monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_MODEL", "")
     assert air(judge_model=None).judge_model == "gpt-4-0125-preview"
+
+
+def test_a_change_wins_over_what_was_set_under_a_benchmarks_name_and_leaves_the_rest():
+    before = {"judge_model": "a", "intima": {"judge_model": "b", "level_threshold": "low"}}
+    threshold = {"intima": {"level_threshold": "low"}}
+    assert with_changes(before, {"judge_model": "c"}) == {"judge_model": "c", **threshold}
+    named = with_changes(before, {"intima": {"judge_model": "c"}})
+    assert named == {"judge_model": "a", "intima": {"judge_model": "c", "level_threshold": "low"}}
+    assert with_changes({"do_swap": False}, threshold) == {"do_swap": False, **threshold}
 
 
 def test_a_dict_under_the_benchmarks_name_wins_for_that_benchmark_alone():
