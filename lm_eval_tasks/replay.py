@@ -19,6 +19,8 @@ from lm_eval.utils import handle_non_serializable, hash_string
 # lm_eval names its files results_<date>.json and samples_<task>_<date>.jsonl, the date in ISO form with "-" for ":"
 _RESULTS = re.compile(r"(?:.*_)?results_(\d{4}-\d{2}-\d{2}T[\d.-]+)\.json")
 
+_ADDRESS = re.compile(" at 0x[0-9a-f]+")  # of a function, in its repr
+
 
 @dataclass(frozen=True)
 class StoredRun:
@@ -75,6 +77,17 @@ class StoredRun:
     def left_out(self, task: str) -> dict[str, list[str]]:
         """What a task had to leave out of its data, by cause."""
         return self._metadata(task).get("left_out") or self.judging(task).get("left_out") or {}
+
+    def check_task(self, task: str, config: Any) -> None:
+        """Refuse a task that takes other answers of a doc, or other parts of them, than the run's task of that name."""
+        before = self.results.get("configs", {}).get(task, {})
+        for key in ("repeats", "filter_list"):
+            now = json.dumps(getattr(config, key), default=handle_non_serializable)
+            if key in before and _ADDRESS.sub("", now) != _ADDRESS.sub("", json.dumps(before[key])):
+                raise ValueError(
+                    f"{task} had another {key} in {self.folder}: name the folder of the run's own YAML file with "
+                    "--include_path."
+                )
 
     def _metadata(self, task: str) -> dict[str, Any]:
         return self.results.get("configs", {}).get(task, {}).get("metadata") or {}

@@ -199,6 +199,7 @@ class JudgedTask(ConfigurableTask):
         run = load_run(self._replayed)
         if self.config.task not in run.samples:
             raise NoDocs(f"{run.folder} holds no samples of {self.config.task}, only of {', '.join(run.samples)}.")
+        run.check_task(self.config.task, self.config)
         docs = [sample["doc"] for sample in run.samples[self.config.task]]
         self.note_data_revision(run.data_revision(self.config.task))
         return docs, run.left_out(self.config.task)

@@ -16,7 +16,7 @@ from airbench_runs import ALL, question
 from servers import DROP, Asked, refused, said
 from stored_runs import Runs, lose_cache, numbers, results, rewrite, samples_file, scores
 
-from lm_eval_tasks import INCLUDE_PATH
+from lm_eval_tasks import INCLUDE_PATH, cli
 
 # Tasks of the user's own
 
@@ -69,6 +69,21 @@ def test_a_task_of_the_users_own_takes_the_place_of_ours_of_the_same_name(runs: 
     (own_tasks / "d.yaml").unlink()
     runs.run("out", "--include_path", str(own_tasks), tasks=f"{ALL}_sound_QA")
     assert all("Be short" in text for text in runs.server.texts("model"))
+
+
+def test_answers_that_a_task_of_the_users_own_filtered_are_not_judged_as_ours_of_the_same_name(
+    runs: Runs, own_tasks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filters = "[{function: take_first}, {function: lowercase}]"
+    for file in own_tasks.glob("*.yaml"):
+        file.unlink()
+    ours = INCLUDE_PATH / "airbench_chat" / "sound_QA.yaml"
+    (own_tasks / "a.yaml").write_text(f"include: {ours}\nfilter_list: [{{name: judge, filter: {filters}}}]\n")
+    out = runs.run("out", "--include_path", str(own_tasks), tasks=f"{ALL}_sound_QA")
+    assert cli.main(["rejudge", str(out)]) == 2
+    assert "another filter_list" in capsys.readouterr().err
+    again = runs.rejudge(out, "--include_path", str(own_tasks))
+    assert numbers(again) == numbers(results(out)) and runs.judged() == []
 
 
 def test_tasks_whose_files_are_not_at_hand_are_named_in_one_line(
