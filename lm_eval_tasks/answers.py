@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from lm_eval.utils import info_once
 
 from lm_eval_tasks.judge.cache import cache_folder
+from lm_eval_tasks.unanswered import Unanswered
 
 if TYPE_CHECKING:
     from lm_eval_tasks.task import JudgedTask
@@ -39,6 +40,8 @@ def save(tasks: Iterable[JudgedTask]) -> None:
             with part.open("w", encoding="utf-8", errors="replace") as file:
                 for instance in task.instances:
                     sample = {"doc_id": instance.doc_id, "doc": instance.doc, "resps": [instance.resps]}
+                    missing = [answer.reason for answer in instance.resps if isinstance(answer, Unanswered)]
+                    sample |= {"unanswered": missing[0]} if missing else {}
                     file.write(json.dumps(sample, ensure_ascii=False, default=str) + "\n")
             part.replace(path)  # whole or not at all
         except OSError as error:

@@ -20,7 +20,7 @@ from lm_eval.models.openai_completions import LocalChatCompletion
 
 from lm_eval_tasks.chat import AudioChat
 from lm_eval_tasks.generation import generate
-from lm_eval_tasks.unanswered import Unanswered
+from lm_eval_tasks.unanswered import Unanswered, mark_unanswered
 
 
 @register_model("audio-chat-completions")
@@ -47,10 +47,7 @@ class AudioChatCompletions(LocalChatCompletion):
         answers = generate(self, requests, disable_tqdm)
         for request, answer in zip(requests, answers, strict=True):
             if isinstance(answer, Unanswered):
-                chat, gen_kwargs = request.args
-                # --use_cache stores whatever comes back from here, under the request as it is by then; so that this
-                # one will be asked again, it becomes another request, and the logged sample shows why
-                request.arguments = (chat, {**gen_kwargs, "unanswered": answer.reason})
+                mark_unanswered(request, answer)
         return answers
 
     def request_body(self, chat: JsonChatStr, gen_kwargs: dict[str, Any]) -> list[bytes]:

@@ -16,6 +16,8 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 from lm_eval.utils import handle_non_serializable, hash_string
 
+from lm_eval_tasks.unanswered import Unanswered, mark_unanswered
+
 # lm_eval names its files results_<date>.json and samples_<task>_<date>.jsonl, the date in ISO form with "-" for ":"
 _RESULTS = re.compile(r"(?:.*_)?results_(\d{4}-\d{2}-\d{2}T[\d.-]+)\.json")
 
@@ -204,6 +206,12 @@ def _answers(sample: dict[str, Any]) -> int:
     return len(judged) if isinstance(judged, list) else 1
 
 
+def _unanswered(sample: dict[str, Any]) -> str | None:
+    """Why a sample has no answer: noted with kept answers, and by the model among the logged arguments."""
+    options = sample.get("arguments", {}).get("gen_args_0", {}).get("arg_1", {})
+    return sample.get("unanswered") or options.get("unanswered")
+
+
 @register_model("replay-answers")
 class ReplayAnswers(LM):
     """A model that gives the answers of a stored run.
@@ -224,8 +232,13 @@ class ReplayAnswers(LM):
         given: Counter[tuple[str, int]] = Counter()
         answers = []
         for request in requests:
-            of_doc = self.run.samples[request.task_name][request.doc_id]["resps"][0]
-            answers.append(of_doc[min(given[request.task_name, request.doc_id], len(of_doc) - 1)])
+            sample = self.run.samples[request.task_name][request.doc_id]
+            of_doc, missing = sample["resps"][0], _unanswered(sample)
+            answer = of_doc[min(given[request.task_name, request.doc_id], len(of_doc) - 1)]
+            if missing and not answer:
+                answer = Unanswered(missing)
+                mark_unanswered(request, answer)  # so that judging once more finds it too
+            answers.append(answer)
             given[request.task_name, request.doc_id] += 1
         return answers
 

@@ -47,6 +47,7 @@ class JudgeSettings(BaseModel):
     judge_max_tokens: int = Field(1024, ge=1)
     judge_prompt: str | None = None
     judge_cache: str | bool = True
+    judge_early: bool = True
 
     @field_validator("judge_base_url")
     @classmethod

@@ -10,8 +10,9 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Count judgement records.
 
     Returns:
-        ``docs``, ``judged``, ``from_cache`` (verdicts) and the tokens as numbers; ``unjudged`` (reason -> answers),
-        ``judge_answered`` (model as the server named it -> verdicts) and ``flags`` (flag -> answers) as dicts.
+        ``docs``, ``judged``, ``calls``, ``from_cache`` (verdicts) and the tokens as numbers; ``unjudged`` (reason ->
+        answers), ``judge_answered`` (model as the server named it -> verdicts) and ``flags`` (flag -> answers) as
+        dicts.
     """
     verdicts = [verdict for record in records for verdict in record["verdicts"]]
     return {
@@ -21,6 +22,7 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
         "judge_answered": dict(Counter(v["judge"] for v in verdicts if v["judge"] and not v["reason"])),
         "prompt_tokens": sum(verdict["prompt_tokens"] for verdict in verdicts),
         "completion_tokens": sum(verdict["completion_tokens"] for verdict in verdicts),
+        "calls": sum(verdict["attempts"] for verdict in verdicts if not verdict["cached"]),
         "from_cache": sum(bool(verdict["cached"]) for verdict in verdicts),
         "flags": dict(Counter(flag for record in records for flag in record["flags"])),
     }

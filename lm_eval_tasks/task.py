@@ -14,15 +14,16 @@ import math
 import weakref
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import datasets
-from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.utils import warning_once
 
 from lm_eval_tasks import answers as waiting_room
+from lm_eval_tasks.asking import Asked, ask_early, what_is_asked
 from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
 from lm_eval_tasks.judge.question import storable
@@ -35,6 +36,15 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 
 _unjudged_tasks: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
 """Tasks of this run whose answers are not judged yet: lm-eval generates for all tasks before it judges the first."""
+
+
+class Docs(list):
+    """Docs as lm-eval reads a ``Dataset``: by index, in order, and by the names of the columns."""
+
+    @property
+    def features(self) -> dict[str, None]:
+        """The columns."""
+        return dict.fromkeys(self[0]) if self else {}
 
 
 class JudgedTask(ConfigurableTask):
@@ -114,7 +124,10 @@ class JudgedTask(ConfigurableTask):
         docs, self.left_out = self.load_docs() if not self._replayed else self._stored_docs()
         if self.left_out:  # beside the settings, so that a run that is judged later has it too
             self.config.metadata = {**(self.config.metadata or {}), "left_out": self.left_out}
-        self.dataset = {self.config.test_split: datasets.Dataset.from_list(docs)}
+        # a list serves lm-eval as well; a Dataset would hold each doc once more, and a further copy from each reading
+        self.dataset = {
+            self.config.test_split: datasets.Dataset.from_list(docs) if self.config.process_docs else Docs(docs)
+        }
 
     def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
@@ -122,6 +135,8 @@ class JudgedTask(ConfigurableTask):
             warning_once(log, "cache_requests is ignored by judged tasks: their requests are built in no time.")
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         self._ranks = world_size
+        for instance in self._instances:
+            instance.may_stay_unanswered = True  # an attribute that the pack's own model knows, like on_answer
         if self._predicts_only():
             return
         self._run_key = self._fingerprint()
@@ -132,6 +147,9 @@ class JudgedTask(ConfigurableTask):
             if not judge.cache.is_finished(self._run_key):
                 judge.check(self.trial_question())
             _unjudged_tasks.add(self)
+        for instance in self._instances if self.settings.judge_early else ():
+            if instance.repeats == 1:
+                instance.on_answer = partial(ask_early, judge, instance, self._filters, self.questions)
         self.warn_of_settings()
 
     def apply_filters(self) -> None:
@@ -142,40 +160,32 @@ class JudgedTask(ConfigurableTask):
         if self._predicts_only():
             return
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
-        asked = [
-            (instance, name, repeat, answer or "", self.questions(instance.doc, answer or "", repeat))
-            for instance in self._instances
-            for name, answers in instance.filtered_resps.items()
-            for repeat, answer in enumerate(answers if isinstance(answers, list) else [answers])
-        ]
+        asked = what_is_asked(self._instances, self.questions)
         judge = Judge.of(self.settings)
-        every = [question for *_, questions in asked for question in questions.values()]
+        every = [question for one in asked if not one.missing for question in one.questions.values()]
         if self._replayed:
             if load_run(self._replayed).judging(self.config.task):
                 self._keep_verdicts(judge, asked)
             if not all(map(judge.knows, every)):
                 judge.check(self.trial_question())
-        calls_before = judge.endpoint.calls
         outcomes = iter(judge.ask(every, f"Judging {self.task_name}"))
         judgements = defaultdict(list)
-        for instance, name, _, answer, questions in asked:
-            record = {"benchmark": self.BENCHMARK, **self.judgement({key: next(outcomes) for key in questions})}
-            for question, verdict in zip(questions.values(), record["verdicts"], strict=True):
+        for one in asked:
+            lacking = Unjudged(f"no answer: {one.missing}") if one.missing else None
+            record = {"benchmark": self.BENCHMARK}
+            record |= self.judgement({name: lacking or next(outcomes) for name in one.questions})
+            for question, verdict in zip(one.questions.values(), record["verdicts"], strict=True):
                 verdict["question"] = judge.key(question)  # by which a later rejudge knows it again
-            judgements[id(instance), name].append(record | {"flags": self.flags(instance.doc, answer)})
+            record["flags"] = [] if one.missing else self.flags(one.instance.doc, one.answer)
+            judgements[id(one.instance), one.filter].append(record)
         for instance in self._instances:
             for name in instance.filtered_resps:
                 records = judgements[id(instance), name]
-                one = records[0] if len(records) == 1 else records
-                instance.filtered_resps[name] = json.dumps(one, ensure_ascii=False)
+                whole = records[0] if len(records) == 1 else records
+                instance.filtered_resps[name] = json.dumps(whole, ensure_ascii=False)
         records = [record for records in judgements.values() for record in records]
         self._any_judged = any(record["judged"] for record in records)
-        self._conclude(
-            judge,
-            records,
-            [answer for *_, answer, _ in asked],
-            judge.endpoint.calls - calls_before,
-        )
+        self._conclude(judge, records, [one.answer for one in asked if not one.missing])
 
     def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
         """The doc's metrics; none where it is unjudged.
@@ -204,13 +214,13 @@ class JudgedTask(ConfigurableTask):
         self.note_data_revision(run.data_revision(self.config.task))
         return docs, run.left_out(self.config.task)
 
-    def _keep_verdicts(self, judge: Judge, asked: list[tuple[Instance, str, int, str, dict[str, Question]]]) -> None:
+    def _keep_verdicts(self, judge: Judge, asked: list[Asked]) -> None:
         """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""
         samples = load_run(self._replayed).samples[self.config.task]
-        for instance, _, repeat, _, questions in asked:
-            record = as_records(samples[instance.doc_id]["filtered_resps"][0])[repeat:][:1]
-            stored = {verdict.get("question"): verdict for one in record for verdict in one["verdicts"]}
-            for question in questions.values():
+        for one in asked:
+            record = as_records(samples[one.instance.doc_id]["filtered_resps"][0])[one.repeat :][:1]
+            stored = {verdict.get("question"): verdict for found in record for verdict in found["verdicts"]}
+            for question in one.questions.values():
                 verdict = stored.get(judge.key(question))
                 if verdict and not verdict["reason"]:
                     judge.remember(question, verdict)
@@ -229,12 +239,13 @@ class JudgedTask(ConfigurableTask):
         shape += [str(tuple(instance.args[:2])) for instance in self._instances]
         return hashlib.sha256("\n".join(shape).encode()).hexdigest()
 
-    def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str], calls: int) -> None:
+    def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str]) -> None:
         """Say how judging went, and put it where lm-eval writes it into the results file."""
+        dialect = {lesson for record in records for verdict in record["verdicts"] for lesson in verdict["dialect"]}
         summary = {
             "benchmark": self.BENCHMARK,
-            "settings": self._settings_in_results() | {"dialect": sorted(judge.endpoint.learnt)},
-            **over_ranks({**summarise(records), "calls": calls}, self._ranks),
+            "settings": self._settings_in_results() | {"dialect": sorted(dialect | judge.endpoint.learnt)},
+            **over_ranks(summarise(records), self._ranks),
             "left_out": self.left_out,
             "ranks": self._ranks,
         }

@@ -1,0 +1,123 @@
+"""Judging while the model is still answering, and answers that could not be had, in whole runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import servers
+from airbench_runs import metadata
+from conftest import forget_judges
+from lm_eval import simple_evaluate
+from lm_eval.tasks import TaskManager
+from servers import refused, said
+
+import lm_eval_tasks.models  # noqa: F401 - registers the model
+from lm_eval_tasks import INCLUDE_PATH
+
+TASK = "air_bench_chat_speech_QA"
+
+
+def evaluate(server: servers.Server, root: Any, cache: Any = None, **settings: Any) -> dict[str, Any]:
+    forget_judges()
+    manager = TaskManager(
+        include_path=str(INCLUDE_PATH), include_defaults=False, metadata=metadata(server, root, **settings)
+    )
+    model = {"model": "m", "base_url": f"{server.url('model')}/chat/completions", "num_concurrent": 2, "max_retries": 1}
+    return simple_evaluate(
+        "audio-chat-completions",
+        model,
+        tasks=[TASK],
+        task_manager=manager,
+        apply_chat_template=True,
+        use_cache=str(cache) if cache else None,
+    )
+
+
+def echo(asked: servers.Asked) -> str:
+    return f"answer to {asked.text}"
+
+
+def judgements(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records without the judge's address, which differs with nothing here but is part of a question's key."""
+    return [json.loads(sample["filtered_resps"][0]) for sample in results["samples"][TASK]]
+
+
+def test_judging_begins_while_the_model_is_still_answering(server, make_data):
+    server.script("model", lambda asked: said(echo(asked), delay=0.1))
+    server.script("judge", "8 6")
+    results = evaluate(server, make_data(speech_QA=6), judge_cache=False)
+    _trial, first, *_ = server.asked["judge"]
+    assert first.at < server.asked["model"][-1].at
+    assert results["results"][TASK]["sample_len"] == 6 and server.calls() == 1 + 12
+
+
+def test_early_or_late_the_numbers_and_the_records_are_the_same(server, make_data):
+    server.script("model", echo)
+    replies = {"1?": "7 5", "2?": "no verdict"}
+    server.script("judge", lambda asked: next((text for mark, text in replies.items() if mark in asked.text), "8 6"))
+    root = make_data(speech_QA=6)
+    early, late = (evaluate(server, root, judge_cache=False, judge_early=early) for early in (True, False))
+    assert judgements(early) == judgements(late)
+    assert early["results"][TASK] == late["results"][TASK]
+    judging = [run["configs"][TASK]["metadata"]["judging"] for run in (early, late)]
+    assert judging[0] == judging[1] and judging[0]["calls"] == 5 * 2 + 2 * 3
+
+
+def test_a_judge_that_is_away_while_the_model_answers_is_asked_again(server, make_data):
+    server.script("model", lambda asked: said(echo(asked), delay=0.05))
+    server.script("judge", "8 6", refused(401, "no"), then="8 6")  # the trial, then one early question
+    results = evaluate(server, make_data(speech_QA=4), judge_cache=False)
+    assert all(record["judged"] for record in judgements(results))
+
+
+def test_answers_from_the_cache_are_judged_as_well(server, make_data, tmp_path):
+    server.script("model", echo)
+    server.script("judge", "8 6")
+    root = make_data(speech_QA=3)
+    evaluate(server, root, tmp_path / "answers", judge_cache=False)
+    server.forget()
+    again = evaluate(server, root, tmp_path / "answers", judge_cache=False)
+    assert server.calls("model") == 0 and all(record["judged"] for record in judgements(again))
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_clip_without_an_answer_is_unjudged_with_the_reason_and_asked_for_again(server, make_data, tmp_path, early):
+    server.script("model", lambda asked: refused(400, "bad clip") if "question 1" in asked.text else echo(asked))
+    server.script("judge", "8 6")
+    root = make_data(speech_QA=3)
+    results = evaluate(server, root, tmp_path / "answers", judge_early=early)
+    record = judgements(results)[1]
+    assert not record["judged"] and record["reason"] == "no answer: HTTP 400" and record["flags"] == []
+    assert results["results"][TASK]["sample_len"] == 2
+    summary = results["configs"][TASK]["metadata"]["judging"]
+    assert summary["unjudged"] == {"no answer: HTTP 400": 1} and summary["flags"] == {} and summary["calls"] == 4
+    server.script("model", echo)
+    server.forget()
+    again = evaluate(server, root, tmp_path / "answers", judge_early=early)
+    assert server.calls("model") == 1 and again["results"][TASK]["sample_len"] == 3
+
+
+def test_a_clip_without_an_answer_stays_so_however_often_the_run_is_judged_again(server, make_data, tmp_path):
+    from lm_eval_tasks import cli
+
+    server.script("model", lambda asked: refused(400, "bad clip") if "question 1" in asked.text else echo(asked))
+    server.script("judge", "8 6")
+    asked = metadata(server, make_data(speech_QA=3))
+    model = f"model=m,base_url={server.url('model')}/chat/completions,num_concurrent=2,max_retries=1"
+    run = ["run", "--model", "audio-chat-completions", "--model_args", model, "--apply_chat_template", "--tasks", TASK]
+    out = tmp_path / "out"
+    forget_judges()
+    assert cli.main([*run, "--metadata", json.dumps(asked), "--output_path", str(out), "--predict_only"]) == 0
+    for again in ("out-rejudged", "out-rejudged-rejudged"):
+        forget_judges()
+        assert cli.main(["rejudge", str(out)]) == 0
+        out = tmp_path / again
+        [samples] = out.rglob("samples_*.jsonl")
+        records = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]
+        assert [json.loads(one["filtered_resps"][0])["reason"] for one in records] == [
+            None,
+            "no answer: HTTP 400",
+            None,
+        ]
