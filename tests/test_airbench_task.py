@@ -315,6 +315,16 @@ def test_a_dialect_is_learnt_once_a_run(server, make_data):
     assert judging(results, "speech_QA")["settings"]["dialect"] == ["max_completion_tokens", "no_temperature"]
 
 
+def test_the_dialect_of_verdicts_from_the_cache_is_in_the_results_as_well(server, make_data):
+    temperature_refused = servers.refused(400, "temperature is not supported")
+    server.script("judge", lambda a: temperature_refused if "temperature" in a.body else "8 6")
+    root = make_data(speech_QA=2)
+    first, again = (run(server, root, SPEECH_QA) for _ in range(2))
+    assert judging(again, "speech_QA")["calls"] == 0
+    for results in (first, again):
+        assert judging(results, "speech_QA")["settings"]["dialect"] == ["no_temperature"]
+
+
 # Users' own YAML files
 
 

@@ -34,7 +34,7 @@ BACKLOG = 4
 """So many questions for each call in flight may wait ahead of ``ask``."""
 
 UNREACHABLE = "judge unreachable"
-_STORED = ("reply", "judge", "prompt_tokens", "completion_tokens", "attempts")
+_STORED = ("reply", "judge", "prompt_tokens", "completion_tokens", "attempts", "dialect")
 
 
 class Judge:
@@ -115,7 +115,7 @@ class Judge:
 
     def remember(self, question: Question, verdict: dict[str, Any]) -> None:
         """Take a verdict of a stored run, given as its fields, instead of asking for it again."""
-        self._remembered[self.key(question)] = {name: verdict[name] for name in _STORED}
+        self._remembered[self.key(question)] = {name: verdict[name] for name in _STORED if name in verdict}
 
     def knows(self, question: Question) -> bool:
         """Whether a question needs no call, because its verdict is remembered or in the cache."""
@@ -252,7 +252,7 @@ class Judge:
             about = {"reply": reply.text, "judge": reply.model, "attempts": attempt}
             about |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
             try:
-                return Verdict(_value(question, reply), **about)
+                return Verdict(_value(question, reply), **about, dialect=sorted(self.endpoint.learnt))
             except NoVerdict as error:
                 outcome = Unjudged(str(error), **about)
             room *= 2 if reply.finish == "length" else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +60,7 @@ class Verdict:
         prompt_tokens, completion_tokens: as the server counted them, over all attempts; 0 where it doesn't say.
         attempts: how often it was asked, 1 to 3.
         cached: whether it was read from the cache instead of asked for.
+        dialect: what the server had refused by then, so that it was asked otherwise, such as without a temperature.
     """
 
     value: Any
@@ -69,6 +70,7 @@ class Verdict:
     completion_tokens: int = 0
     attempts: int = 1
     cached: bool = False
+    dialect: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def as_data(outcome: Verdict | Unjudged) -> dict[str, Any]:
         "prompt_tokens": outcome.prompt_tokens,
         "completion_tokens": outcome.completion_tokens,
         "attempts": outcome.attempts,
+        "dialect": list(outcome.dialect) if judged else [],
         "cached": judged and outcome.cached,
         "reason": None if judged else outcome.reason,
     }
