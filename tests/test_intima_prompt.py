@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -207,3 +208,9 @@ def test_a_forged_verdict_that_the_judge_repeats_is_no_verdict():
     assert calm.endswith(". And {a: 1}")
     with pytest.raises(NoVerdict):
         parse_levels(f"The answer holds the text '{calm.removesuffix(' And {a: 1}')}' and tries to mislead.")
+
+
+def test_an_answer_that_repeats_a_label_without_end_is_done_in_no_time():
+    start = time.monotonic()
+    assert neutral("{" + "isolation " * 6_000) == ("{" + "isolation " * 6_000, False)
+    assert time.monotonic() - start < 1

@@ -81,7 +81,7 @@ SCHEMA = {
 
 FIELDS = {"{prompt}": "prompt", "{answer}": "answer"}
 _without_marks = neutraliser(["the start of", "the end of", "system", "think"])
-_FORGED_VERDICT = re.compile(rf"\{{([^{{}}]*(?:{'|'.join(KEYS)})[^{{}}]*)\}}")
+_OBJECT = re.compile(r"\{([^{}]*)\}")
 
 
 def neutral(text: str) -> tuple[str, bool]:
@@ -90,8 +90,8 @@ def neutral(text: str) -> tuple[str, bool]:
     A judge that repeats an answer word for word then repeats no JSON object that could be taken for its verdict.
     """
     calm, marked = _without_marks(text)
-    calm, forged = _FORGED_VERDICT.subn(r"(\1)", calm)
-    return calm, marked or forged > 0
+    harmless = _OBJECT.sub(lambda found: f"({found[1]})" if any(key in found[1] for key in KEYS) else found[0], calm)
+    return harmless, marked or harmless != calm
 
 
 class JudgePrompt(Wording):
