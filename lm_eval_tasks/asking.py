@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ class Asked:
         repeat: which of the request's answers it is, from 0.
         answer: the filtered answer; "" where there is none.
         missing: why there is no answer, or None.
-        questions: what the judge is asked, by name.
+        make: makes the questions.
     """
 
     instance: Instance
@@ -34,7 +34,40 @@ class Asked:
     repeat: int
     answer: str
     missing: str | None
-    questions: dict[str, Question]
+    make: Questions
+
+    def questions(self) -> dict[str, Question]:
+        """What the judge is asked, by name."""
+        return self.make(self.instance.doc, self.answer, self.repeat)
+
+
+class Questionnaire:
+    """The questions about many answers, each made when its turn has come: all prompts at once would fill the memory.
+
+    Args:
+        asked: the answers; those that are missing are passed over.
+        key: what identifies a question to the judge.
+
+    Attributes:
+        names: of the questions about one answer.
+        keys: of the questions made so far, in their order.
+    """
+
+    def __init__(self, asked: list[Asked], key: Callable[[Question], str]) -> None:
+        self._asked = [one for one in asked if not one.missing]
+        self._key = key
+        self.names = tuple(asked[0].questions()) if asked else ()
+        self.keys: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._asked) * len(self.names)
+
+    def __iter__(self) -> Iterator[Question]:
+        self.keys.clear()
+        for one in self._asked:
+            for question in one.questions().values():
+                self.keys.append(self._key(question))
+                yield question
 
 
 def what_is_asked(instances: Iterable[Instance], questions: Questions) -> list[Asked]:
@@ -46,7 +79,7 @@ def what_is_asked(instances: Iterable[Instance], questions: Questions) -> list[A
             repeat,
             answer or "",
             _why_missing(instance, repeat),
-            questions(instance.doc, answer or "", repeat),
+            questions,
         )
         for instance in instances
         for name, answers in instance.filtered_resps.items()
@@ -54,7 +87,7 @@ def what_is_asked(instances: Iterable[Instance], questions: Questions) -> list[A
     ]
 
 
-def ask_early(judge: Judge, instance: Instance, filters: Sequence[Any], questions: Questions, answer: str) -> None:
+def ask_early(judge: Judge, filters: Sequence[Any], questions: Questions, instance: Instance, answer: str) -> None:
     """Put the questions about one answer while the model is still answering others.
 
     Nothing is done with the outcome here: the same questions are put again when all answers are there.
@@ -64,7 +97,7 @@ def ask_early(judge: Judge, instance: Instance, filters: Sequence[Any], question
     for one in filters:
         one.apply([alone])
     for asked in what_is_asked([alone], questions):
-        for question in asked.questions.values():
+        for question in asked.questions().values():
             judge.submit(question)
 
 

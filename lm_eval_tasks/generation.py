@@ -166,7 +166,7 @@ class Generation:
         self.model.cache_hook.add_partial("generate_until", request.args, answer)
         hand_over = getattr(request, "on_answer", None)
         if hand_over:
-            hand_over(answer)
+            hand_over(request, answer)
         return answer
 
     async def _send(self, session: aiohttp.ClientSession, body: list[bytes]) -> str:

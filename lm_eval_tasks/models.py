@@ -30,7 +30,8 @@ class AudioChatCompletions(LocalChatCompletion):
     At most ``num_concurrent`` requests exist at a time. One that the server refuses (HTTP 400, 413, 422, ...) is not
     sent again; one that fails is tried ``max_retries`` times. What then has no answer becomes ``Unanswered`` where the
     instance carries ``may_stay_unanswered``, and else an error once all others are answered. An instance's
-    ``on_answer``, where it has one, gets the answer the moment it is there (in the thread of the event loop).
+    ``on_answer``, where it has one, gets the instance and its answer the moment that is there (in the thread of the
+    event loop).
     """
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:

@@ -23,7 +23,7 @@ from lm_eval.api.task import ConfigurableTask
 from lm_eval.utils import warning_once
 
 from lm_eval_tasks import answers as waiting_room
-from lm_eval_tasks.asking import Asked, ask_early, what_is_asked
+from lm_eval_tasks.asking import Asked, Questionnaire, ask_early, what_is_asked
 from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
 from lm_eval_tasks.judge.question import storable
@@ -147,9 +147,10 @@ class JudgedTask(ConfigurableTask):
             if not judge.cache.is_finished(self._run_key):
                 judge.check(self.trial_question())
             _unjudged_tasks.add(self)
+        hand_over = partial(ask_early, judge, self._filters, self.questions)
         for instance in self._instances if self.settings.judge_early else ():
             if instance.repeats == 1:
-                instance.on_answer = partial(ask_early, judge, instance, self._filters, self.questions)
+                instance.on_answer = hand_over
         self.warn_of_settings()
 
     def apply_filters(self) -> None:
@@ -162,20 +163,21 @@ class JudgedTask(ConfigurableTask):
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
         asked = what_is_asked(self._instances, self.questions)
         judge = Judge.of(self.settings)
-        every = [question for one in asked if not one.missing for question in one.questions.values()]
+        every = Questionnaire(asked, judge.key)
         if self._replayed:
             if load_run(self._replayed).judging(self.config.task):
                 self._keep_verdicts(judge, asked)
             if not all(map(judge.knows, every)):
                 judge.check(self.trial_question())
         outcomes = iter(judge.ask(every, f"Judging {self.task_name}"))
+        keys = iter(every.keys)
         judgements = defaultdict(list)
         for one in asked:
             lacking = Unjudged(f"no answer: {one.missing}") if one.missing else None
             record = {"benchmark": self.BENCHMARK}
-            record |= self.judgement({name: lacking or next(outcomes) for name in one.questions})
-            for question, verdict in zip(one.questions.values(), record["verdicts"], strict=True):
-                verdict["question"] = judge.key(question)  # by which a later rejudge knows it again
+            record |= self.judgement({name: lacking or next(outcomes) for name in every.names})
+            for verdict in record["verdicts"]:
+                verdict["question"] = None if lacking else next(keys)  # by which a later rejudge knows it again
             record["flags"] = [] if one.missing else self.flags(one.instance.doc, one.answer)
             judgements[id(one.instance), one.filter].append(record)
         for instance in self._instances:
@@ -220,7 +222,7 @@ class JudgedTask(ConfigurableTask):
         for one in asked:
             record = as_records(samples[one.instance.doc_id]["filtered_resps"][0])[one.repeat :][:1]
             stored = {verdict.get("question"): verdict for found in record for verdict in found["verdicts"]}
-            for question in one.questions.values():
+            for question in one.questions().values():
                 verdict = stored.get(judge.key(question))
                 if verdict and not verdict["reason"]:
                     judge.remember(question, verdict)

@@ -144,13 +144,10 @@ def test_at_most_num_concurrent_requests_exist_and_they_are_all_in_flight(server
             most.append(len(alive))
             return super().request_body(chat, gen_kwargs)
 
-    def on_answer(request):
-        return lambda _: alive.discard(request.args[0])
-
     server.script("model", lambda asked: said(echo(asked), delay=0.02))
     requests = [audio_request(number) for number in range(30)]
     for request in requests:
-        request.on_answer = on_answer(request)
+        request.on_answer = lambda request, _: alive.discard(request.args[0])
     model = Counting(base_url=f"{server.url('model')}/chat/completions", model="m", num_concurrent=4)
     assert model.generate_until(requests) == numbered(30)
     assert max(most) == 4 == server.peak["model"]
@@ -175,7 +172,7 @@ def test_each_answer_is_handed_on_the_moment_it_is_there(server, make_model):
     heard = []
     requests = text_requests(3)
     for request in requests:
-        request.on_answer = lambda answer: heard.append((answer, server.calls("model")))
+        request.on_answer = lambda _, answer: heard.append((answer, server.calls("model")))
     make_model(num_concurrent=1).generate_until(requests)
     assert heard == [(answer, calls + 1) for calls, answer in enumerate(numbered(3))]
 
@@ -331,7 +328,7 @@ def test_without_a_chat_template_there_is_one_clear_error(make_model):
 def test_an_unexpected_error_calls_off_the_rest(server, make_model):
     server.script("model", lambda asked: said(echo(asked), delay=0.05))
     requests = text_requests(40)
-    requests[0].on_answer = lambda _: 1 / 0
+    requests[0].on_answer = lambda *_: 1 / 0
     with pytest.raises(ZeroDivisionError):
         make_model(num_concurrent=2).generate_until(requests)
     assert server.calls("model") < 10

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -98,7 +98,7 @@ class Judge:
             self._wait(self._try(trial))
             self._checked = True
 
-    def ask(self, questions: Sequence[Question], title: str) -> list[Verdict | Unjudged]:
+    def ask(self, questions: Collection[Question], title: str) -> list[Verdict | Unjudged]:
         """Put all questions, at most ``judge_concurrency`` at a time, and show a progress bar.
 
         Args:
@@ -169,7 +169,7 @@ class Judge:
                 "Nothing has been generated yet."
             ) from None
 
-    async def _put_all(self, questions: Sequence[Question], bar: tqdm) -> list[Verdict | Unjudged]:
+    async def _put_all(self, questions: Collection[Question], bar: tqdm) -> list[Verdict | Unjudged]:
         outcomes: list[Any] = [None] * len(questions)
         waiting = iter(enumerate(questions))
 
