@@ -166,8 +166,9 @@ def _problem(detail: Any) -> str:
 
 
 def _refuse_secrets(given: dict[str, Any]) -> None:
+    named = [own for own in map(given.get, _SETTINGS) if isinstance(own, dict)]  # of benchmarks that don't run, too
     for key in _SECRETS:
-        if key in given:
+        if any(key in found for found in (given, *named)):
             raise ValueError(
                 f"{key} cannot be passed as metadata, because lm-eval writes that to the results file. Put the key "
                 "into the environment variable JUDGE_API_KEY (or into one that judge_api_key_env names)."

@@ -34,6 +34,7 @@ def test_the_environment_sets_defaults_and_metadata_wins(monkeypatch):
 def test_an_empty_variable_and_a_null_in_metadata_count_as_not_set(monkeypatch):
     monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_MODEL", "")
     assert air(judge_model=None).judge_model == "gpt-4-0125-preview"
+    assert air(revision="a model's", air_bench_chat={"revision": None}).revision is None
 
 
 def test_a_change_wins_over_what_was_set_under_a_benchmarks_name_and_leaves_the_rest():
@@ -115,6 +116,8 @@ def test_a_key_in_the_metadata_is_refused_because_it_would_be_written_to_the_res
     with pytest.raises(ValueError, match="JUDGE_API_KEY") as caught:
         air(**{key: "sk-secret"})
     assert "sk-secret" not in str(caught.value)
+    with pytest.raises(ValueError, match=f"{key} cannot be passed"):
+        air(intima={key: "sk-secret"})
 
 
 def test_resampling_cannot_go_with_a_file_url():

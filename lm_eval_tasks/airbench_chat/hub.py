@@ -45,7 +45,8 @@ def download(source: str, revision: str | None, task_names: Iterable[str]) -> Pa
     fetch = _from_modelscope if source == "modelscope" else _from_huggingface
     asked = f"{REPOSITORY[source]} on {source}"
     if revision:
-        asked += f", revision {revision!r} (--model_args revision=... counts too)"
+        undo = '{"air_bench_chat": {"revision": null}} in --metadata undoes it'
+        asked += f", revision {revision!r} (--model_args revision=... counts too; {undo})"
     other = next(name for name in REPOSITORY if name != source)
     remedy = f"Try again, which goes on with what has arrived; or try source={other}; or pass local_path."
     try:

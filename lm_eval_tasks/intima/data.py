@@ -91,7 +91,8 @@ def fetch(settings: IntimaSettings) -> Path:
         return snapshot(HUGGINGFACE_ID, settings.revision, PATTERNS)
     except Exception as error:  # the client raises a dozen kinds, all of which mean the same here
         revision = settings.revision
-        at = f" at revision {revision!r} (--model_args revision=... counts too)" if revision else ""
+        undo = '(--model_args revision=... counts too; {"intima": {"revision": null}} in --metadata undoes it)'
+        at = f" at revision {revision!r} {undo}" if revision else ""
         cause = " ".join(str(error).split())[:300]
         raise DataError(
             f"{HUGGINGFACE_ID} could not be loaded{at}: {type(error).__name__}: {cause}. Fetch it ahead "
