@@ -50,11 +50,11 @@ class StoredRun:
         return None if limit is None else int(limit) if limit >= 1 else max(map(len, self.samples.values()))
 
     def settings(self) -> dict[str, Any]:
-        """What was set for the whole run, without what lm-eval and this package added.
+        """What was set for the whole run, in metadata or environment, without what lm-eval and this package added.
 
         A setting in which tasks differ was not made for the run but in their own YAML files, which still hold it.
         """
-        each = [self._metadata(task) for task in self.samples]
+        each = [{**self.judging(task).get("settings", {}), **self._metadata(task)} for task in self.samples]
         added = (
             "judging",
             "benchmark",
@@ -64,6 +64,8 @@ class StoredRun:
             "left_out",
             "replay",
             "replay_all",
+            "prompt_version",
+            "dialect",
         )
         common = {key: value for key, value in each[0].items() if all(key in m and m[key] == value for m in each)}
         return {key: value for key, value in common.items() if key not in added}

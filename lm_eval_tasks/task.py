@@ -139,7 +139,7 @@ class JudgedTask(ConfigurableTask):
             instance.may_stay_unanswered = True  # an attribute that the pack's own model knows, like on_answer
         if self._predicts_only():
             return
-        self._run_key = self._fingerprint()
+        self._run_key = self._fingerprint(getattr(options.get("chat_template"), "__self__", None))
         judge = Judge.of(self.settings)
         judge.begin_run()
         judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
@@ -234,10 +234,12 @@ class JudgedTask(ConfigurableTask):
     def _predicts_only(self) -> bool:
         return "bypass" in self._metric_fn_list
 
-    def _fingerprint(self) -> str:
+    def _fingerprint(self, model: Any) -> str:
         """Identifies this command's requests and settings, so that doing a finished one again needs no trial call."""
         metadata = json.dumps(self.config.metadata, sort_keys=True, default=str)
-        shape = [self.BENCHMARK, self.settings.model_dump_json(), str(self.shaping_settings()), metadata]
+        named = [type(model).__name__, *(getattr(model, name, None) for name in ("model", "base_url"))]
+        shape = [str(name) for name in named if isinstance(name, str)]  # in Python the metadata may not tell the model
+        shape += [self.BENCHMARK, self.settings.model_dump_json(), str(self.shaping_settings()), metadata]
         shape += [str(tuple(instance.args[:2])) for instance in self._instances]
         return hashlib.sha256("\n".join(shape).encode()).hexdigest()
 

@@ -225,6 +225,16 @@ def test_a_second_run_asks_neither_the_model_nor_the_judge(server, make_data, tm
     assert judging(second, "speech_QA")["calls"] == 0 and judging(second, "speech_QA")["from_cache"] == 4
 
 
+def test_another_model_tries_the_judge_again_before_it_is_asked(server, make_data):
+    root = make_data(speech_QA=2)
+    run(server, root, SPEECH_QA)
+    server.script("judge", servers.refused(401, "no"))
+    server.forget()
+    with pytest.raises(ValueError, match="Nothing has been generated yet"):
+        run(server, root, SPEECH_QA, model={"model": "another"})
+    assert server.calls("model") == 0
+
+
 def test_a_file_replaced_in_place_is_asked_again_and_no_other(server, make_data, tmp_path):
     root, options = make_data(speech_QA=4), {"use_cache": str(tmp_path / "answers")}
     run(server, root, SPEECH_QA, options=options)

@@ -78,6 +78,13 @@ def test_another_judge_is_asked_also_where_the_first_was_set_under_the_benchmark
     assert (settings["judge_model"], settings["do_swap"]) == ("judge-2", False)
 
 
+def test_what_the_environment_had_set_for_the_run_is_set_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
+    out = runs.run("out")
+    monkeypatch.delenv("LM_EVAL_TASKS_DO_SWAP")
+    assert numbers(runs.rejudge(out)) == numbers(results(out)) and runs.judged() == []
+
+
 def test_all_asks_the_same_judge_everything_again(runs: Runs) -> None:
     out = runs.run("out")
     runs.server.script("judge", "9 9")
