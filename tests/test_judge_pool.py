@@ -325,6 +325,15 @@ def test_an_outage_while_questions_were_submitted_is_forgotten_when_all_are_aske
     assert judge.ask([QUESTION], "Judging")[0].value == (8, 6)
 
 
+def test_what_was_submitted_in_a_run_that_was_broken_off_counts_no_more(server, make_judge):
+    server.script("judge", *["no verdict"] * 3, "8 6")
+    judge = make_judge(judge_cache=False)
+    judge.begin_run()
+    assert judge.submit(QUESTION).result(5).reason
+    judge.begin_run()
+    assert judge.ask([QUESTION], "Judging")[0].value == (8, 6)
+
+
 def test_no_more_questions_wait_than_keep_the_judge_busy(server, make_judge):
     server.script("judge", said("8 6", delay=0.05))
     judge = make_judge(judge_concurrency=2)

@@ -79,6 +79,7 @@ class Judge:
 
     def begin_run(self) -> None:
         """Forget what holds for one run only. Called before each task's requests; asking ends a run's beginning."""
+        self._early.clear()  # of a run that was broken off: this one has no answers yet
         if self._has_asked:
             self._has_asked = self._checked = False
             self.stopped, self._give_ups = None, 0
@@ -281,8 +282,7 @@ class Judge:
             return
         if model != asked:
             log.warning("The judge was asked for as %r, and the server says that %r answered.", asked, model)
-        others = sorted(name for name in self.answered_by if name)
-        if len(others) > 1:
+        if len(others := sorted(filter(None, self.answered_by))) > 1:
             log.error(
                 "MORE THAN ONE JUDGE ANSWERED IN THIS RUN: %s. Its scores must not be compared.", ", ".join(others)
             )
