@@ -21,6 +21,7 @@ from tenacity import RetryCallState, retry, retry_if_exception_type, stop_after_
 from tqdm import tqdm
 
 from lm_eval_tasks.audio import BadAudio
+from lm_eval_tasks.judge.endpoint import FILTERED
 from lm_eval_tasks.unanswered import Unanswered
 
 if TYPE_CHECKING:
@@ -234,6 +235,8 @@ def _failure(response: aiohttp.ClientResponse, text: str) -> NoAnswer:
     """What an HTTP status says about this request and the next ones."""
     status = response.status
     reason = f"HTTP {status}"
+    if status == 403 and FILTERED.search(text):
+        return NoAnswer("content filter", text)
     if status in _PERMANENT:
         return Permanent(reason, f"{_PERMANENT[status]}. It said: {text}")
     if status == 429 and "insufficient_quota" in text:

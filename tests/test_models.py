@@ -273,6 +273,12 @@ def test_unanswered_is_empty_text_that_survives_copying_with_its_reason():
         assert other == "" and other.reason == "x" and isinstance(other, Unanswered)
 
 
+def test_a_clip_that_a_content_filter_stops_with_403_concerns_that_clip_alone(server, make_model):
+    server.script("model", lambda asked: refused(403, "content policy") if "1" in asked.text else echo(asked))
+    answers = make_model().generate_until(text_requests(3, may_stay_unanswered=True))
+    assert [getattr(answer, "reason", None) for answer in answers] == [None, "content filter", None]
+
+
 # Faults that concern all
 
 

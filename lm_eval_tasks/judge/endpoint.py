@@ -60,7 +60,7 @@ _CONTEXT = re.compile(
     r"token count.{0,30}exceeds",
     re.I,
 )
-_FILTER = re.compile(r"content.?(filter|management|policy)|safety|moderation|flagged", re.I)
+FILTERED = re.compile(r"content.?(filter|management|policy)|safety|moderation|flagged", re.I)
 _AMOUNT = re.compile(r"too (large|small|high|low|long)|at (most|least)|exceed", re.I)
 _REFUSAL = (
     r"not (?:support|permit|allow|available|one of)|unsupported|unrecogni[sz]ed|unknown|unexpected|extra |deprecated|"
@@ -178,7 +178,7 @@ class Endpoint:
         text = self._error_text(error)
         if _CONTEXT.search(text):
             raise CallFailed("context too long", text) from None
-        if _FILTER.search(text):
+        if FILTERED.search(text):
             raise CallFailed("content filter", text) from None
         for lesson, (pattern, effect) in _DIALECTS.items() if not _AMOUNT.search(text) else ():
             if lesson in spoken or not pattern.search(text) or (lesson == "no_schema" and not with_schema):
@@ -197,7 +197,7 @@ class Endpoint:
         where = f"HTTP {status} from the judge at {settings.judge_base_url}"
         if status >= 500 or status in (408, 409):
             return Unreachable(f"HTTP {status}")
-        if status == 403 and _FILTER.search(self._error_text(error)):
+        if status == 403 and FILTERED.search(self._error_text(error)):
             return CallFailed("content filter", self._error_text(error))
         if status in (401, 403):
             return Stopped(f"{where}: set a valid key in {settings.judge_api_key_env or _KEY_VARIABLES}")

@@ -84,6 +84,7 @@ class Judge:
             self._has_asked = self._checked = False
             self.stopped, self._give_ups = None, 0
             self.answered_by.clear()
+            self._remembered.clear()
 
     def check(self, trial: Question) -> None:
         """Put one small question, so that a wrong key, model or address is found before any answer is paid for.
