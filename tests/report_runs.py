@@ -280,6 +280,7 @@ def write_run(
     hostile: bool = False,
     log_samples: bool = True,
     date: str = DATE,
+    settings: dict | None = None,
 ) -> Path:
     """Writes one run below `folder` and returns `folder`, which is what --output_path would have been."""
     rng = random.Random(seed)
@@ -308,6 +309,7 @@ def write_run(
                         "judge_max_tokens": 1024,
                         "prompt_version": "1",
                         "do_swap": True,
+                        **(settings or {}),
                     },
                     "docs": len(records),
                     "judged": len(records) - len(reasons),

@@ -15,7 +15,7 @@ import pytest
 from report_runs import HOSTILE, OFFICIAL, write_run
 
 from lm_eval_tasks import report
-from lm_eval_tasks.report import airbench, compare, judging, tables
+from lm_eval_tasks.report import airbench, banner, compare, tables
 from lm_eval_tasks.report.audio import sniff
 from lm_eval_tasks.report.load import load_run, load_runs
 from lm_eval_tasks.report.payload import script_json
@@ -61,7 +61,7 @@ def test_a_missing_average_is_a_dash_with_its_reason(tmp_path: Path) -> None:
 
 def test_what_changes_the_reading_is_said_first(tmp_path: Path) -> None:
     runs = load_runs([write_run(tmp_path, air=400, judge="demo-judge", limit=5, log_samples=False)])
-    said = "\n".join(sentence for _, sentence in judging.warnings(runs))
+    said = "\n".join(sentence for _, sentence in banner.warnings(runs))
     assert "Made with --limit 5" in said
     assert "the numbers mean nothing" in said
     assert "docs are unjudged and in no score" in said

@@ -108,6 +108,9 @@ SETTINGS_FIRST = (
     "level_threshold",
 )
 
+# Stored settings that change no number of the benchmark's own rows, or whose effect another one tells.
+SETTINGS_ASIDE = ("include_extra_codes", "ranks")
+
 
 def metric_title(metric: str) -> str:
     """Returns the printed name of a metric of either benchmark."""

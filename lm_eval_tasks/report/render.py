@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from lm_eval_tasks.report import airbench, compare, facts, intima, judging, payload
+from lm_eval_tasks.report import airbench, banner, compare, facts, intima, judging, payload
 from lm_eval_tasks.report.audio import Clips
 from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Cell, Row
@@ -88,7 +88,7 @@ def _context(runs: list[Run], clips: Clips) -> dict[str, Any]:
         "air_legend": legend[facts.AIR],
         "intima_legend": legend[facts.INTIMA],
         "official_judge": facts.OFFICIAL_JUDGE,
-        "warnings": _merged(judging.warnings(runs)),
+        "warnings": _merged(banner.warnings(runs)),
         "air": _air(runs, air_docs) if has_air else None,
         "intima": _intima(runs, intima_docs) if has_intima else None,
         "comparisons": compare.comparisons(runs),

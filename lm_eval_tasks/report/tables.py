@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from lm_eval_tasks.report import airbench, compare, facts, intima, judging
+from lm_eval_tasks.report import airbench, banner, compare, facts, intima, judging
 from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Cell, Table
 
@@ -29,8 +29,11 @@ def all_tables(runs: list[Run]) -> list[Table]:
 def to_markdown(runs: list[Run]) -> str:
     """Returns all tables as Markdown, with what changes how they are read in front."""
     lines = ["# " + _plain(", ".join(run.label for run in runs)), ""]
-    warnings = judging.warnings(runs)
-    lines += [f"- **{_plain(label)}**: {_plain(sentence)}" for label, sentence in warnings]
+    warnings = banner.warnings(runs)
+    lines += [
+        f"- **{_plain(label)}**: {_plain(sentence)}" if label else f"- {_plain(sentence)}"
+        for label, sentence in warnings
+    ]
     lines += [""] if warnings else []
     for table in all_tables(runs):
         title = f"{table.title} ({table.run})" if table.run else table.title
