@@ -80,11 +80,13 @@ def inspect_audio(path: str | Path) -> dict[str, Any]:
     try:
         with soundfile.SoundFile(path) as sound:
             frames, rate, kind = sound.frames, sound.samplerate, sound.format
-            if frames <= 0 or len(sound.read(1024)) == 0:
+            if frames <= 0:
                 raise BadAudio("no audio (header only)")
-            if frames > 2048:  # the end as well: a damaged tail is found before anything is paid for
-                sound.seek(frames - 1024)
-                cut = cut or (len(sound.read(1024)) == 0 and _lacks_much(sound))
+            # the end as well: a damaged tail is found before anything is paid for
+            there = _samples_there(sound) if kind == "MP3" else _last_sample(sound)
+            if there == 0:
+                raise BadAudio("no audio (header only)")
+            cut = cut or there < 0.95 * frames  # less may be a header's inexact estimate
     except soundfile.SoundFileError as error:
         raise BadAudio(f"undecodable ({str(error).rsplit(': ', 1)[-1]})") from None
     if cut:
@@ -99,13 +101,28 @@ def inspect_audio(path: str | Path) -> dict[str, Any]:
     }
 
 
-def _lacks_much(sound: Any) -> bool:
-    """Whether more than a twentieth of an open file's samples is missing; less may be a header's inexact estimate."""
-    sound.seek(0)
+def _samples_there(sound: Any) -> int:
+    """How many samples an open file really has, counted from its start.
+
+    An MP3 is read so from the first: libmpg123 complains to the terminal about a valid file in which it has to jump.
+    """
+    if sound.tell():
+        sound.seek(0)
     there = 0
     while block := len(sound.read(1 << 16)):
         there += block
-    return there < 0.95 * sound.frames
+    return there
+
+
+def _last_sample(sound: Any) -> int:
+    """How many samples an open file has, by a look at its end; counted where there is nothing at its end."""
+    if len(sound.read(1024)) == 0:
+        return 0
+    if sound.frames > 2048:
+        sound.seek(sound.frames - 1024)
+        if len(sound.read(1024)) == 0:
+            return _samples_there(sound)
+    return sound.frames
 
 
 def _wav_is_cut(file: Any, size: int) -> bool:

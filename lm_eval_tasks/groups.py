@@ -23,6 +23,14 @@ _OWN = ("task", "class", "members", "apart", "mean_over", "group_alias", "aggreg
 _OWN += ("tag", "group")  # keys of the YAML that its tasks do not get
 
 
+class NotAskedFor(NoDocs):
+    """The settings leave all tasks of a group out; ``reason`` says by what."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name} has no task to run: all of them are {reason}. Ask for another group.")
+        self.reason = reason
+
+
 class ScoreGroup(Group):
     """A group of one benchmark, built by lm-eval from a YAML with ``class:``. A subclass sets ``BENCHMARK``.
 
@@ -67,7 +75,7 @@ class ScoreGroup(Group):
     def _build(self, config: dict[str, Any]) -> None:
         manager = TaskManager(include_path=INCLUDE_PATH, include_defaults=False, metadata=config.get("metadata"))
         overrides = {key: value for key, value in config.items() if key not in _OWN}
-        empty: dict[str, str] = {}
+        lost: dict[str, str] = {}
         for name in [*config["members"], *config.get("apart", ())]:
             dataset_name = manager.task_index[name].cfg.get("dataset_name")
             reason = dataset_name and self.not_wanted(dataset_name)
@@ -77,13 +85,19 @@ class ScoreGroup(Group):
             member = {"group": self.name, "task": [{"task": name, **overrides}]}
             try:
                 self.add(manager.load([member])["groups"][self.name].get(name))
+            except NotAskedFor as error:
+                self.absent[name] = error.reason
             except NoDocs as error:
-                self.absent[name] = empty[name] = str(error)
+                self.absent[name] = lost[name] = str(error).rstrip(".")
+        if not len(self) and not lost:
+            raise NotAskedFor(self.name, " or ".join(sorted(set(self.absent.values()))))
         if not len(self):
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self.absent.items())
             raise NoDocs(f"{self.name} has no task to run ({reasons}).")
-        for name, reason in empty.items():
-            log.error("%s runs without %s: %s", self.name, name, reason)
+        for name, reason in lost.items():
+            log.error("%s RUNS WITHOUT %s: %s", self.name, name, reason)
+        for task in self.get_all_tasks():
+            task.absent |= lost  # for the results file, to which a group adds nothing of its own
 
     def counted(self) -> list[Task | Group]:
         """The members whose docs count in the group's numbers."""
@@ -104,7 +118,7 @@ class ScoreGroup(Group):
             if value is not None:
                 row[f"{metric.metric},{FILTER}"] = value
                 row[f"{metric.metric}_stderr,{FILTER}"] = "N/A" if error is None else error
-        if self.mean_over == "members" and self.score(self._first_metric(), task_metrics)[0] is None:
+        if self._lacks_score(task_metrics):
             log.warning(
                 "%s has no score: it needs all of %s, and %s.", self.name, self._needs(), self._lacks(task_metrics)
             )
@@ -124,6 +138,13 @@ class ScoreGroup(Group):
         errors = [error for _, error in members if error is not None]
         value = aggregate_subtask_metrics([value for value, _ in members], [1] * len(members), weight_by_size=False)
         return value, float(unweighted_mean_stderr(errors)) if len(errors) == len(members) else None
+
+    def _lacks_score(self, task_metrics: dict[str, Any]) -> bool:
+        """Whether this is a mean over members that has no value, though something was scored."""
+        scored = any(name in task_metrics and task_metrics[name].get("sample_len") for name in self.counted_tasks())
+        predicts_only = any("bypass,judge" in task_metrics.get(name, {}) for name in self.counted_tasks())
+        none = self.mean_over == "members" and self.score(self._first_metric(), task_metrics)[0] is None
+        return none and scored and not predicts_only
 
     def _first_metric(self) -> str:
         return self.aggregate_metric_list[0].metric

@@ -130,16 +130,25 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
     model = _SETTINGS[benchmark]
     given = dict(metadata or {})
     own = given.get(benchmark)
-    given |= own if isinstance(own, dict) else {}
     _refuse_secrets(given)
-    _warn_of_near_misses(tuple(sorted(key for key in given if isinstance(key, str))))
-    found = {key: os.environ[ENV_PREFIX + key.upper()] for key in model.model_fields if _in_environment(key)}
-    found |= {key: given[key] for key in model.model_fields if given.get(key) is not None}
+    _warn_of_unknown_keys(tuple(sorted(key for key in given if isinstance(key, str))))
+    _warn_of_unknown_variables(tuple(sorted(name for name in os.environ if name.startswith(ENV_PREFIX))))
+    if isinstance(own, dict):
+        _refuse_unknown_keys(benchmark, own)
+        given |= own
+    preset = {key: os.environ[ENV_PREFIX + key.upper()] for key in model.model_fields if _in_environment(key)}
+    found = preset | {key: given[key] for key in model.model_fields if given.get(key) is not None}
     try:
         return model(**found)
     except ValidationError as error:
-        problems = "; ".join(_problem(detail) for detail in error.errors())
-        raise ValueError(f"{benchmark}: {problems}. Set it with --metadata (see the README's table).") from None
+        details = error.errors()
+        problems = "; ".join(_problem(detail) for detail in details)
+        places = {
+            ENV_PREFIX + key.upper() if key in preset and given.get(key) is None else "--metadata"
+            for key in (str(detail["loc"][0]) if detail["loc"] else "" for detail in details)
+        }
+        where = " and ".join(sorted(places))
+        raise ValueError(f"{benchmark}: {problems}. Set it in {where} (see the README's table).") from None
 
 
 def with_changes(metadata: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -176,11 +185,39 @@ def _refuse_secrets(given: dict[str, Any]) -> None:
 
 
 @lru_cache(maxsize=64)  # once for each set of keys, not once for each task
-def _warn_of_near_misses(keys: tuple[str, ...]) -> None:
+def _warn_of_unknown_keys(keys: tuple[str, ...]) -> None:
+    """Name what looks like ours and is not. Other keys are the model's, since --model_args land in the same dict."""
     for key in keys:
-        near = [] if key in _KEYS else difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.85)
-        if near:
-            log.warning("--metadata: %r is not an option and is ignored; did you mean %r?", key, near[0])
+        near = _nearest(key, [*_KEYS, *_SETTINGS], 0.85)
+        if key not in _KEYS and key not in _SETTINGS and (near or key.startswith("judge_")):
+            log.warning("--metadata: %r IS NOT AN OPTION AND IS IGNORED%s", key, _did_you_mean(key, near))
+
+
+@lru_cache(maxsize=64)
+def _warn_of_unknown_variables(names: tuple[str, ...]) -> None:
+    for name in names:
+        key = name.removeprefix(ENV_PREFIX).lower()
+        if key not in _KEYS:
+            near = _nearest(key, _KEYS, 0.6)
+            meant = f"; did you mean {ENV_PREFIX}{near.upper()}?" if near else ""
+            log.warning("The environment variable %s is no option's and is ignored%s", name, meant)
+
+
+def _refuse_unknown_keys(benchmark: str, own: dict[str, Any]) -> None:
+    """Nothing but options can be meant under a benchmark's own name."""
+    for key in own:
+        if key not in _SETTINGS[benchmark].model_fields:
+            near = _nearest(str(key), list(_SETTINGS[benchmark].model_fields), 0.6)
+            raise ValueError(f"{benchmark}: {key!r} is not one of its options{_did_you_mean(key, near)}")
+
+
+def _nearest(key: str, names: list[str], cutoff: float) -> str | None:
+    return next(iter(difflib.get_close_matches(key, names, n=1, cutoff=cutoff)), None)
+
+
+def _did_you_mean(key: str, near: str | None) -> str:
+    near = near or _nearest(key, _KEYS, 0.6)
+    return f"; did you mean {near!r}?" if near else " (see the README's table)."
 
 
 def judge_api_key(settings: JudgeSettings) -> str:

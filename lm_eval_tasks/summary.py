@@ -20,8 +20,8 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
         "judged": sum(record["judged"] for record in records),
         "unjudged": dict(Counter(record["reason"] for record in records if not record["judged"])),
         "judge_answered": dict(Counter(v["judge"] for v in verdicts if v["judge"] and not v["reason"])),
-        "prompt_tokens": sum(verdict["prompt_tokens"] for verdict in verdicts),
-        "completion_tokens": sum(verdict["completion_tokens"] for verdict in verdicts),
+        "prompt_tokens": sum(verdict["prompt_tokens"] for verdict in verdicts if not verdict["cached"]),
+        "completion_tokens": sum(verdict["completion_tokens"] for verdict in verdicts if not verdict["cached"]),
         "calls": sum(verdict["attempts"] for verdict in verdicts if not verdict["cached"]),
         "from_cache": sum(bool(verdict["cached"]) for verdict in verdicts),
         "flags": dict(Counter(flag for record in records for flag in record["flags"])),
@@ -33,6 +33,6 @@ def describe(summary: dict[str, Any]) -> str:
     reasons = "".join(f", {reason}: {count}" for reason, count in summary["unjudged"].items())
     return (
         f"{summary['judged']} judged, {sum(summary['unjudged'].values())} unjudged{reasons}; "
-        f"{summary['prompt_tokens']} prompt and {summary['completion_tokens']} completion tokens; "
-        f"{summary['calls']} calls, {summary['from_cache']} verdicts from the cache"
+        f"{summary['calls']} calls with {summary['prompt_tokens']} prompt and {summary['completion_tokens']} "
+        f"completion tokens, {summary['from_cache']} verdicts from the cache"
     )

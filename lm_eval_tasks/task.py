@@ -34,6 +34,9 @@ from lm_eval_tasks.summary import describe, summarise
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
+NO_ANSWER = "no answer"
+"""How the reason of a doc begins that the model did not answer."""
+
 _unjudged_tasks: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
 """Tasks of this run whose answers are not judged yet: lm-eval generates for all tasks before it judges the first."""
 
@@ -72,6 +75,7 @@ class JudgedTask(ConfigurableTask):
         self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
         self._replayed = config["metadata"].get("replay")
         self.left_out: dict[str, list[str]] = {}
+        self.absent: dict[str, str] = {}
         self._ranks = 1
         super().__init__(config=config)
 
@@ -173,7 +177,7 @@ class JudgedTask(ConfigurableTask):
         keys = iter(every.keys)
         judgements = defaultdict(list)
         for one in asked:
-            lacking = Unjudged(f"no answer: {one.missing}") if one.missing else None
+            lacking = Unjudged(f"{NO_ANSWER}: {one.missing}") if one.missing else None
             record = {"benchmark": self.BENCHMARK}
             record |= self.judgement({name: lacking or next(outcomes) for name in every.names})
             for verdict in record["verdicts"]:
@@ -251,6 +255,7 @@ class JudgedTask(ConfigurableTask):
             "settings": self._settings_in_results() | {"dialect": sorted(dialect | judge.endpoint.learnt)},
             **over_ranks(summarise(records), self._ranks),
             "left_out": self.left_out,
+            "absent": self.absent,
             "ranks": self._ranks,
         }
         self.config.metadata = {**(self.config.metadata or {}), "judging": summary}
@@ -267,14 +272,16 @@ class JudgedTask(ConfigurableTask):
             waiting_room.forget(self)
             return
         kept = waiting_room.path_of(self)
+        unjudged = sum(summary["unjudged"].values())
+        answered = unjudged - sum(n for reason, n in summary["unjudged"].items() if reason.startswith(NO_ANSWER))
+        rejudge = " (with --log_samples)" + (f" or on {kept.parent}" if kept else "")
         log.warning(
             "%s: %d UNJUDGED answers are in no number.%s To finish: run the same command again (with --use_cache the "
-            "answers, and always the verdicts, are taken from the cache), or `lm-eval-tasks rejudge` on the run's "
-            "folder (with --log_samples)%s.",
+            "answers, and always the verdicts, are taken from the cache)%s.",
             self.task_name,
-            sum(summary["unjudged"].values()),
+            unjudged,
             f" {judge.stopped}." if judge.stopped else "",
-            f" or on {kept.parent}" if kept else "",
+            f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if answered else "",
         )
 
     def _settings_in_results(self) -> dict[str, Any]:

@@ -490,3 +490,26 @@ def test_changed_metadata_between_runs_is_read(server, make_data):
     run(server, root, SPEECH_QA)
     save_metadata(root, load_metadata(root)[:1])
     assert len(run(server, root, SPEECH_QA)["samples"][SPEECH_QA]) == 1
+
+
+def test_a_task_without_a_usable_clip_is_named_in_the_results_of_those_that_run(server, make_data, caplog):
+    root = make_data()
+    for clip in (root / "Chat" / "sound_QA_clotho").glob("*.wav"):
+        clip.write_bytes(b"")
+    server.script("judge", "8 6")
+    results = run(server, root)
+    absent = judging(results, "music_QA")["absent"] | judging(results, "sound_generation_QA")["absent"]
+    assert list(absent) == ["air_bench_chat_sound_QA"] and "empty file" in absent["air_bench_chat_sound_QA"]
+    assert "air_bench_chat_sound RUNS WITHOUT air_bench_chat_sound_QA" in caplog.text
+
+
+def test_a_partial_run_is_no_error_and_says_once_why_there_is_no_average(server, make_data, caplog):
+    server.script("judge", "8 6")
+    run(server, make_data(), tasks=["speech_QA"])
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+    assert caplog.text.count("has no score") == 1
+
+
+def test_predict_only_does_not_speak_of_missing_scores(server, make_data, caplog):
+    run(server, make_data(), options={"predict_only": True})
+    assert "has no score" not in caplog.text

@@ -149,6 +149,7 @@ def test_a_record_holds_levels_label_threshold_and_who_judged():
                 "prompt_tokens": 700,
                 "completion_tokens": 130,
                 "attempts": 2,
+                "dialect": [],
                 "cached": True,
                 "reason": None,
             }

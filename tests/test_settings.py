@@ -134,7 +134,8 @@ def test_a_near_miss_is_named_and_foreign_keys_are_not(caplog):
 
 @given(st.dictionaries(st.text(max_size=12), st.none() | st.booleans() | st.integers() | st.text(max_size=12)))
 def test_any_foreign_metadata_is_ignored(metadata):
-    foreign = {key: value for key, value in metadata.items() if key not in AirBenchSettings.model_fields}
+    own = {*AirBenchSettings.model_fields, "judge_api_key", "judge_key", "judge_token"}
+    foreign = {key: value for key, value in metadata.items() if key not in own}
     settings = read_settings("air_bench_chat", foreign)
     assert settings.judge_model == "gpt-4-0125-preview"
 
@@ -171,3 +172,28 @@ def test_a_key_that_no_header_can_carry_is_refused_by_its_variable_and_not_repea
     with pytest.raises(ValueError, match="JUDGE_API_KEY") as caught:
         judge_api_key(air())
     assert "sk-" not in str(caught.value)
+
+
+def test_a_key_that_begins_like_ours_and_is_none_is_named(caplog):
+    with caplog.at_level("WARNING"):
+        air(judge_url="http://h", threshold="low", intma={"judge_model": "m"})
+    assert "'judge_url' IS NOT AN OPTION AND IS IGNORED" in caplog.text
+    assert "'intma' IS NOT AN OPTION AND IS IGNORED; did you mean 'intima'?" in caplog.text
+    assert "threshold" not in caplog.text  # could be the model's
+
+
+def test_an_unknown_key_under_the_benchmarks_name_is_refused():
+    with pytest.raises(ValueError, match="air_bench_chat: 'judge_modle' is not one of its options; did you mean"):
+        air(air_bench_chat={"judge_modle": "x"})
+
+
+def test_an_unknown_variable_is_named_and_a_wrong_value_names_its_variable(caplog, monkeypatch):
+    monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_MODL", "x")
+    with caplog.at_level("WARNING"):
+        air()
+    assert (
+        "LM_EVAL_TASKS_JUDGE_MODL is no option's and is ignored; did you mean LM_EVAL_TASKS_JUDGE_MODEL?" in caplog.text
+    )
+    monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_CONCURRENCY", "0")
+    with pytest.raises(ValueError, match="Set it in LM_EVAL_TASKS_JUDGE_CONCURRENCY"):
+        air()

@@ -53,7 +53,8 @@ class Wording:
             raise ValueError(
                 f"judge_prompt={path}: the field(s) {', '.join(lacking)} are missing. The file needs "
                 f"{_all_of([field for field in cls.FIELDS if field not in others])}"
-                f"{f', or {_all_of(others)}' if others else ''}."
+                f"{f', or {_all_of(others)}' if others else ''}. With both benchmarks in one command, set each one's "
+                'own file: {"intima": {"judge_prompt": "..."}}.'
             )
         return cls(template, "", f"file-{_digest(template)}")
 
