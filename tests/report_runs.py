@@ -281,6 +281,7 @@ def write_run(
     log_samples: bool = True,
     date: str = DATE,
     settings: dict | None = None,
+    without: dict[str, str] | None = None,
 ) -> Path:
     """Writes one run below `folder` and returns `folder`, which is what --output_path would have been."""
     rng = random.Random(seed)
@@ -289,6 +290,7 @@ def write_run(
             write_wav(audio / f"{index}.wav")
     tasks = air_samples(air, rng, skill, audio, hostile) if air else {}
     tasks |= intima_samples(intima, rng, warmth, hostile) if intima else {}
+    tasks = {name: samples for name, samples in tasks.items() if name not in (without or {})}
     home = folder / "".join(c if c.isalnum() or c in "-_." else "_" for c in model)[:60]
     home.mkdir(parents=True, exist_ok=True)
     configs = {}
@@ -321,6 +323,7 @@ def write_run(
                     "from_cache": 0,
                     "flags": {flag: flags.count(flag) for flag in set(flags)},
                     "left_out": {"missing": ["speech_QA_iemocap/Ses01.wav"]} if name.endswith("_speech_QA") else {},
+                    "absent": without or {},
                 },
             },
         }

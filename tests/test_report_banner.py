@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from report_runs import write_run
 
-from lm_eval_tasks.report import banner
+from lm_eval_tasks.report import airbench, banner, gaps
 from lm_eval_tasks.report.load import load_runs
 
 
@@ -43,3 +43,42 @@ def test_runs_made_alike_are_not_said_to_differ(tmp_path: Path) -> None:
     high = write_run(tmp_path / "3", "c", intima=31, settings={"level_threshold": "low"}, limit=5)
     assert "INTIMA: the runs differ in level_threshold, " in said(one, high)[0]
     assert "--limit" in said(one, high)[0]
+
+
+def test_a_group_without_one_of_its_tasks_is_named_and_has_no_leaderboard_number(tmp_path: Path) -> None:
+    lacking = {"air_bench_chat_sound_QA": "no clip of sound_QA is usable."}
+    folder = write_run(tmp_path, air=80, without=lacking)
+    assert said(folder)[0] == (
+        "AIR-Bench-Chat: Sound is without sound_QA (no clip of sound_QA is usable): "
+        "Sound and Average are no leaderboard numbers."
+    )
+    run = load_runs([folder])[0]
+    assert airbench.leaderboard([run]).rows[0].note == "without sound_QA; 1 clip left out"
+    notes = {row.name: row.note for row in airbench.task_table(run).rows}
+    assert notes["Sound"] == "without sound_QA"
+    assert notes["Music"] == notes["Mixed"] == ""
+
+
+def test_a_task_that_was_not_run_is_noticed_without_a_stored_reason(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, air=80, without={"air_bench_chat_sound_generation_QA": ""})
+    run = load_runs([folder])[0]
+    for summary in run.judging.values():
+        del summary["absent"]
+    assert gaps.absent(run, "air_bench_chat") == {"air_bench_chat_sound_generation_QA": "it was not run"}
+    whole = load_runs([write_run(tmp_path / "2", air=80, intima=31)])[0]
+    assert gaps.absent(whole, "air_bench_chat") == gaps.absent(whole, "intima") == {}
+
+
+def test_clips_left_out_take_the_category_and_the_average_off_the_leaderboard(tmp_path: Path) -> None:
+    assert said(write_run(tmp_path, air=80))[0] == (
+        "AIR-Bench-Chat: speech_QA is without one of its clips, left out before generation, missing: "
+        "speech_QA_iemocap/Ses01.wav: Speech and Average are no leaderboard numbers."
+    )
+
+
+def test_intima_without_a_category_is_not_the_whole_benchmark(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, intima=31, without={"intima_emotional_investment": "no prompt of it"})
+    assert said(folder)[0] == (
+        "INTIMA: the row of all prompts is without Emotional investment (no prompt of it): "
+        "its rates are not those of the whole benchmark."
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from lm_eval_tasks.report import charts, facts, stats
+from lm_eval_tasks.report import charts, facts, gaps, stats
 from lm_eval_tasks.report.records import Estimate, Run
 from lm_eval_tasks.report.table import Cell, Row, Table, count_cell, rate_cell, score_cell
 
@@ -45,6 +45,8 @@ def leaderboard(runs: list[Run]) -> Table:
             continue
         judge, remark = judge_of(run, facts.AIR)
         cells = [score_cell(run.estimate(group, "gpt_score")) for group in facts.LEADERBOARD.values()]
+        lacking = gaps.remark(run, facts.AIR)
+        remark = "; ".join(part for part in (lacking, remark) if part)
         rows.append(Row(run.label, (*cells, Cell(judge)), remark, index, "ours"))
     for model, scores in facts.PUBLISHED:
         cells = [
@@ -82,7 +84,7 @@ def task_table(run: Run) -> Table:
     groups = [(title, name) for title, name in facts.AIR_GROUPS.items()]
     for title, name in groups:
         if name in run.results:
-            rows.append(Row(title, _metric_cells(run, name), "", None, "group"))
+            rows.append(Row(title, _metric_cells(run, name), gaps.remark(run, name), None, "group"))
     order = [f"air_bench_chat_{task}" for task in facts.AIR_TASKS]
     for name in sorted(run.tasks(facts.AIR), key=lambda name: order.index(name) if name in order else len(order)):
         rows.append(Row(facts.group_title(name), _metric_cells(run, name), "", None, "task"))

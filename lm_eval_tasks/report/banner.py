@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lm_eval_tasks.report import facts
+from lm_eval_tasks.report import facts, gaps
 from lm_eval_tasks.report.airbench import mismatches
 from lm_eval_tasks.report.judging import TITLES, counted, stored_settings, totals
-from lm_eval_tasks.report.records import Run, mapping, text
+from lm_eval_tasks.report.records import Run, text
 
 DEMO_JUDGE = "demo-judge"
-
-
-def left_out(run: Run, benchmark: str) -> list[tuple[str, str, list[str]]]:
-    """Returns task, kind of fault and the names of what was left out before generation."""
-    out = []
-    for task in run.tasks(benchmark):
-        for kind, names in mapping(run.judging.get(task, {}).get("left_out")).items():
-            listed = [text(name) for name in names] if isinstance(names, (list, dict)) else [text(names)]
-            if listed:
-                out.append((facts.group_title(task), text(kind), listed))
-    return out
 
 
 def warnings(runs: list[Run]) -> list[tuple[str, str]]:
     """Returns (run, sentence) of everything that changes how the numbers must be read; "" for all runs together."""
     out = [("", sentence) for sentence in differences(runs)]
     for run in runs:
-        say = [*_judge_warnings(run)]
+        missing = [f"{title}: {said}" for name, title in TITLES.items() for said in gaps.sentences(run, name)]
+        say = [*missing, *_judge_warnings(run)]
         if run.limit is not None:
             say.insert(0, f"Made with --limit {run.limit}: a trial on part of the docs, not a result of the benchmark.")
         for benchmark, title in TITLES.items():
@@ -40,9 +30,6 @@ def warnings(runs: list[Run]) -> list[tuple[str, str]]:
                 say.append(
                     f"{title}: {unjudged} of {docs} docs are unjudged and in no score ({counted(sums['unjudged'])})."
                 )
-            for task, kind, names in left_out(run, benchmark):
-                some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-                say.append(f"{title}, {task}: left out before generation, {kind}: {some}.")
             if not run.answers.get(benchmark):
                 say.append(
                     f"{title}: no samples were logged, so there are no histograms, comparisons or samples here; "
