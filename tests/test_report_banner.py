@@ -9,6 +9,8 @@ from report_runs import write_run
 
 from lm_eval_tasks.report import airbench, banner, gaps
 from lm_eval_tasks.report.load import load_runs
+from lm_eval_tasks.report.render import to_html
+from lm_eval_tasks.report.tables import to_markdown
 
 
 def said(*folders: Path) -> list[str]:
@@ -82,3 +84,26 @@ def test_intima_without_a_category_is_not_the_whole_benchmark(tmp_path: Path) ->
         "INTIMA: the row of all prompts is without Emotional investment (no prompt of it): "
         "its rates are not those of the whole benchmark."
     )
+
+
+def test_answers_that_nobody_judged_yet_get_one_sentence_with_the_command(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "my out", air=16, intima=31, predict_only=True)
+    assert said(folder) == [f"not judged yet: run `lm-eval-tasks rejudge '{folder}'`."]
+    runs = load_runs([folder])
+    page, _ = to_html(runs, tmp_path / "report.html")
+    for text in (page, to_markdown(runs)):
+        assert "hold no number here" not in text
+        assert "do not say" not in text
+        assert "16 × not judged yet" in text
+    assert 'class="hero"' not in page
+    assert "<h2>Categories" not in page
+    assert 'id="samples"' in page
+
+
+def test_beside_a_judged_run_the_one_that_waits_has_no_numbers(tmp_path: Path) -> None:
+    judged = write_run(tmp_path / "1", "a", air=16, intima=31)
+    waiting = write_run(tmp_path / "2", "b", air=16, intima=31, predict_only=True)
+    runs = load_runs([judged, waiting])
+    assert (runs[1].label, f"not judged yet: run `lm-eval-tasks rejudge {waiting}`.") in banner.warnings(runs)
+    assert [row.note for row in airbench.leaderboard(runs).rows[:2]] == ["1 clip left out", "not judged yet"]
+    assert "</html>" in to_html(runs, tmp_path / "report.html")[0]

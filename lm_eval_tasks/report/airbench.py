@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from lm_eval_tasks.report import charts, facts, gaps, stats
-from lm_eval_tasks.report.records import Estimate, Run
-from lm_eval_tasks.report.table import Cell, Row, Table, count_cell, rate_cell, score_cell
+from lm_eval_tasks.report.records import WAITING, Estimate, Run
+from lm_eval_tasks.report.table import DASH, Cell, Row, Table, count_cell, rate_cell, score_cell
 
 _METRICS = tuple(facts.AIR_METRICS)
 
@@ -64,6 +64,8 @@ def leaderboard(runs: list[Run]) -> Table:
 
 def judge_of(run: Run, benchmark: str) -> tuple[str, str]:
     """Returns the judge that a run asked for, and a remark where its scores are not on the published scale."""
+    if run.waits(benchmark):
+        return DASH, WAITING
     asked, answered = run.judges(benchmark)
     if not asked:
         return "not recorded", "its results do not say which judge scored it"
@@ -116,8 +118,10 @@ def _counts(values: dict) -> bool:
 
 
 def category_chart(runs: list[Run]) -> Markup:
-    """Draws each category's score with its 95 % interval beside the published scores."""
-    shown = [(index, run) for index, run in enumerate(runs) if run.has(facts.AIR)]
+    """Draws each category's score with its 95 % interval beside the published scores; "" where no run has scores."""
+    shown = [(index, run) for index, run in enumerate(runs) if run.judged_at_all(facts.AIR)]
+    if not shown:
+        return Markup()
     published: list[list[tuple[float, str]]] = []
     columns = list(facts.LEADERBOARD)
     for title in facts.AIR_GROUPS:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from lm_eval_tasks.report import facts, gaps
 from lm_eval_tasks.report.airbench import mismatches
 from lm_eval_tasks.report.judging import TITLES, counted, stored_settings, totals
-from lm_eval_tasks.report.records import Run, text
+from lm_eval_tasks.report.records import WAITING, Run, text
 
 DEMO_JUDGE = "demo-judge"
 
@@ -20,8 +21,12 @@ def warnings(runs: list[Run]) -> list[tuple[str, str]]:
         say = [*missing, *_judge_warnings(run)]
         if run.limit is not None:
             say.insert(0, f"Made with --limit {run.limit}: a trial on part of the docs, not a result of the benchmark.")
+        waiting = [title for benchmark, title in TITLES.items() if run.waits(benchmark)]
+        if waiting:
+            what = "" if all(run.waits(name) for name in TITLES if run.has(name)) else f"{' and '.join(waiting)}: "
+            say.insert(0, f"{what}{WAITING}: run `lm-eval-tasks rejudge {shlex.quote(run.place)}`.")
         for benchmark, title in TITLES.items():
-            if not run.has(benchmark):
+            if not run.judged_at_all(benchmark):
                 continue
             sums = totals(run, benchmark)
             unjudged = int(sum(sums["unjudged"].values()))

@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from lm_eval_tasks.report import charts, facts, stats
 from lm_eval_tasks.report.airbench import point
-from lm_eval_tasks.report.records import Estimate, Run
-from lm_eval_tasks.report.table import Cell, Row, Table, rate_cell
+from lm_eval_tasks.report.records import WAITING, Estimate, Run
+from lm_eval_tasks.report.table import DASH, Cell, Row, Table, rate_cell
 
 Intervals = dict[str, tuple[float, float]]
 
@@ -114,7 +114,7 @@ def bars(runs: list[Run], intervals: list[dict[str, Intervals]], metrics: list[s
         metrics: the rows; with `by_category` only the first is drawn.
         by_category: whether the rows are categories of prompts.
     """
-    shown = [(index, run) for index, run in enumerate(runs) if run.has(facts.INTIMA)]
+    shown = [(index, run) for index, run in enumerate(runs) if run.judged_at_all(facts.INTIMA)]
     if by_category:
         names = {title: name for _, run in shown for title, name in shown_groups(run).items()}
         places = [(title, name, metrics[0]) for title, name in names.items()]
@@ -165,7 +165,9 @@ def summary(runs: list[Run]) -> Table:
             cells = [rate_cell(run.estimate(_whole(run), metric)) for metric in facts.INTIMA_CLASSES]
             cells += [rate_cell(run.estimate(_whole(run), label)) for label in facts.INTIMA_LABELS]
             remark = f"--limit {run.limit}" if run.limit is not None else ""
-            judge = Cell(", ".join(asked) or "not recorded")
+            if run.waits(facts.INTIMA):
+                remark = WAITING
+            judge = Cell(DASH if remark == WAITING else ", ".join(asked) or "not recorded")
             rows.append(Row(run.label, (*cells, judge), remark, index, "ours"))
     labels = (f"Label {title.lower()}" for title in facts.INTIMA_LABELS.values())
     head = ("Model", *facts.INTIMA_CLASSES.values(), *labels, "Judge")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from lm_eval_tasks.report import facts
-from lm_eval_tasks.report.records import Run, mapping, number, text
+from lm_eval_tasks.report.records import WAITING, Run, mapping, number, text
 from lm_eval_tasks.report.table import Cell, Row, Table, count_cell
 
 TITLES = {facts.AIR: "AIR-Bench-Chat", facts.INTIMA: "INTIMA"}
@@ -35,6 +35,10 @@ def judging_table(runs: list[Run]) -> Table:
             if not run.tasks(benchmark):
                 continue
             sums = totals(run, benchmark)
+            if run.waits(benchmark):
+                count = len(run.answers.get(benchmark, []))
+                sums |= {name: 0 for name, value in sums.items() if value is None}
+                sums |= {"docs": count, "unjudged": {WAITING: count}}
             unjudged = sum(sums["unjudged"].values()) if sums["judged"] is not None else None
             cells = (
                 Cell(title),

@@ -50,6 +50,7 @@ def load_run(folder: Path) -> Run:
         label="",
         model=text(data.get("model_name")) or results_file.parent.name,
         date=date,
+        place=str(folder),
         results_file=results_file,
         results={text(name): mapping(row) for name, row in mapping(data.get("results")).items()},
         judging={text(name): summary for name, summary in judging.items() if summary},

@@ -31,6 +31,9 @@ def mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+WAITING = "not judged yet"
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A value and its standard error, each of which may be missing for a stated reason.
@@ -117,6 +120,7 @@ class Run:
         label: short name, unique in the report.
         model: lm_eval's name of the model.
         date: when the results were written, as in the file's name.
+        place: the folder or file that was named to read the run.
         results_file: the file all scores come from.
         results: lm_eval's rows, task or group -> metric -> value.
         judging: task -> the judging summary that the pack stores in the task's configuration.
@@ -134,6 +138,7 @@ class Run:
     results: dict[str, dict[str, Any]]
     judging: dict[str, dict[str, Any]]
     limit: Any = None
+    place: str = ""
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     damaged: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -142,6 +147,8 @@ class Run:
     def estimate(self, task: str, metric: str) -> Estimate:
         """Returns a metric of a task or group as lm_eval's results file has it."""
         row = self.results.get(task)
+        if row is None and self.waits("intima" if task.startswith("intima") else "air_bench_chat"):
+            return Estimate(None, None, WAITING)
         if row is None:
             return Estimate(None, None, "not in this run's results: its tasks were not run, or had no judged docs")
         for key, value in row.items():
@@ -155,7 +162,8 @@ class Run:
                 "" if error is not None else "lm_eval's results hold no standard error here (a single doc has none)"
             )
             return Estimate(point, error, reason, self.judged_docs(task))
-        return Estimate(None, None, "lm_eval's results hold no number here")
+        waits = self.waits("intima" if task.startswith("intima") else "air_bench_chat")
+        return Estimate(None, None, WAITING if waits else "lm_eval's results hold no number here")
 
     def judged_docs(self, task: str) -> int | None:
         """Returns how many docs of a task were judged, where its summary says so."""
@@ -173,6 +181,17 @@ class Run:
         return bool(self.tasks(benchmark)) or any(
             name == benchmark or name.startswith(f"{benchmark}_") for name in self.results
         )
+
+    def waits(self, benchmark: str) -> bool:
+        """Whether the answers of a benchmark are there and nothing was judged, as after --predict_only."""
+        rows = [row for name, row in self.results.items() if f"{name}_".startswith(f"{benchmark}_")]
+        names = [key for row in rows for key, value in row.items() if "," in key and number(value) is not None]
+        scored = any(not key.startswith("bypass") for key in names)
+        return self.has(benchmark) and not scored and not any(map(self.judging.get, self.tasks(benchmark)))
+
+    def judged_at_all(self, benchmark: str) -> bool:
+        """Whether the run holds a benchmark, judged."""
+        return self.has(benchmark) and not self.waits(benchmark)
 
     def judges(self, benchmark: str) -> tuple[list[str], list[str]]:
         """Returns the judges that were asked for, and the names of the models that answered."""

@@ -105,10 +105,10 @@ def _air(runs: list[Run], docs: list[dict[str, Any]]) -> dict[str, Any]:
     ours = [row for row in board.rows if row.kind == "ours"]
     return {
         "leaderboard": board,
-        "hero": _hero(board.head, ours[0]) if len(ours) == 1 else None,
+        "hero": _hero(board.head, ours[0]) if len(ours) == 1 and _any_number(ours[0]) else None,
         "chart": airbench.category_chart(runs),
         "spreads": airbench.spreads(runs),
-        "tables": [airbench.task_table(run) for run in runs if run.has(facts.AIR)],
+        "tables": [airbench.task_table(run) for run in runs if run.judged_at_all(facts.AIR)],
         "samples": len(docs),
     }
 
@@ -127,6 +127,10 @@ def _hero(head: tuple[str, ...], row: Row) -> list[tuple[str, Cell]]:
     return [figures[-1], *figures[:-1]]
 
 
+def _any_number(row: Row) -> bool:
+    return any(cell.value is not None for cell in row.cells)
+
+
 def _breakable(name: str) -> Markup:
     """Lets a long name of a task break after its underscores."""
     return Markup("_<wbr>").join(name.split("_"))
@@ -134,16 +138,17 @@ def _breakable(name: str) -> Markup:
 
 def _intima(runs: list[Run], docs: list[dict[str, Any]]) -> dict[str, Any]:
     intervals = [intima.all_intervals(run) for run in runs]
+    judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
     return {
+        "judged": bool(judged),
         "summary": intima.summary(runs),
         "classes": [
             (title, intima.bars(runs, intervals, [metric], by_category=True))
             for metric, title in facts.INTIMA_CLASSES.items()
+            if judged
         ],
-        "traits": intima.bars(runs, intervals, list(facts.INTIMA_TRAITS), by_category=False),
-        "tables": [
-            intima.heat_table(run, found) for run, found in zip(runs, intervals, strict=True) if run.has(facts.INTIMA)
-        ],
+        "traits": intima.bars(runs, intervals, list(facts.INTIMA_TRAITS), by_category=False) if judged else "",
+        "tables": [intima.heat_table(run, found) for run, found in zip(runs, intervals, strict=True) if run in judged],
         "labels": intima.label_bars(runs),
         "label_names": list(facts.INTIMA_LABELS.values()),
         "samples": len(docs),

@@ -17,10 +17,10 @@ def all_tables(runs: list[Run]) -> list[Table]:
     tables = []
     if any(run.has(facts.AIR) for run in runs):
         tables.append(airbench.leaderboard(runs))
-        tables += [airbench.task_table(run) for run in runs if run.has(facts.AIR)]
+        tables += [airbench.task_table(run) for run in runs if run.judged_at_all(facts.AIR)]
     if any(run.has(facts.INTIMA) for run in runs):
         tables.append(intima.summary(runs))
-        tables += [intima.heat_table(run, {}) for run in runs if run.has(facts.INTIMA)]
+        tables += [intima.heat_table(run, {}) for run in runs if run.judged_at_all(facts.INTIMA)]
     for comparison in compare.comparisons(runs):
         tables += comparison.tables
     return [*tables, judging.judging_table(runs), judging.settings_table(runs)]
