@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lm_eval_tasks import INCLUDE_PATH, __version__
+from lm_eval_tasks.errors import ModelUnavailable
 
 if TYPE_CHECKING:
     from lm_eval_tasks.replay import StoredRun
@@ -22,7 +25,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status (2 for wrong use or unusable input)."""
+    """Run one command; returns the exit status (2: wrong use or unusable input, 1: no model)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments[:1] == ["run"]:
@@ -34,8 +37,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"lm-eval-tasks: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except ModelUnavailable as error:
+        print(f"lm-eval-tasks: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
-        print("lm-eval-tasks: interrupted; verdicts so far are in the cache", file=sys.stderr)
+        print(
+            "lm-eval-tasks: interrupted; verdicts so far are in the cache, and answers with --use_cache: the same "
+            "command resumes",
+            file=sys.stderr,
+        )
         return 130
 
 
@@ -60,17 +70,24 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("rejudge", help="judge the answers of a run again, or for the first time")
     command.add_argument(
-        "run_dir", metavar="RUN_DIR", help="the run's --output_path, its results file, or kept answers"
+        "run_dir", metavar="RUN_DIR", nargs="?", help="the run's --output_path, its results file, or kept answers"
     )
     command.add_argument(
         "--all", action="store_true", help="ask for every verdict again (default: keep those of the run)"
     )
-    command.add_argument("--metadata", default="{}", help="JSON object with settings that differ from the run's")
+    command.add_argument(
+        "--metadata",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="settings that differ from the run's, or a JSON object of them",
+    )
     command.add_argument(
         "--include_path", action="append", default=[], help="folder of your own task files, if the run had one"
     )
     command.add_argument("--output_path", help="where the new results go (default: RUN_DIR with -rejudged added)")
-    command.set_defaults(handler=_rejudge)
+    command.set_defaults(handler=_rejudge, wrong_use=command.error)
 
     from lm_eval_tasks import report
 
@@ -111,7 +128,12 @@ def _rejudge(args: argparse.Namespace) -> int:
     from lm_eval_tasks.run import main as run_lm_eval
     from lm_eval_tasks.settings import with_changes
 
-    changes = _json_object(args.metadata)
+    if args.run_dir is None and args.metadata and "=" not in args.metadata[-1] and args.metadata[-1][:1] != "{":
+        args.run_dir = args.metadata.pop()  # what follows the last setting
+    if args.run_dir is None:
+        args.wrong_use("the following arguments are required: RUN_DIR")
+    changes = _changes(args.metadata)
+    _refuse_data_settings(changes)
     stored = load_run(args.run_dir)
     where = Path(args.run_dir).absolute()
     metadata = {**with_changes(stored.settings(), changes), "replay": str(where), "replay_all": args.all}
@@ -124,7 +146,8 @@ def _rejudge(args: argparse.Namespace) -> int:
     command += ["--tasks", ",".join(names), "--metadata", json.dumps(metadata)]
     command += [part for path in args.include_path for part in ("--include_path", path)]
     command += ["--limit", str(stored.limit)] if stored.limit else []
-    status = run_lm_eval([*command, "--output_path", output, "--log_samples"])
+    with _without_data_variables(stored):
+        status = run_lm_eval([*command, "--output_path", output, "--log_samples"])
     print(f"The results are in {output}")
     return status
 
@@ -135,6 +158,13 @@ def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:
 
     names = stored.top_level()
     if "group_subtasks" in stored.results:
+        return names
+    if stored.missing:
+        print(
+            f"lm-eval-tasks: {stored.folder} lacks the answers of {', '.join(stored.missing)}: the other tasks are "
+            "judged one by one, since an average without these would not be the run's.",
+            file=sys.stderr,
+        )
         return names
     air_bench = [task for task in CATEGORY if f"air_bench_chat_{task}" in names]
     if air_bench:
@@ -148,7 +178,9 @@ def _check_known(names: list[str], folders: list[str]) -> None:
     """Refuse a run of tasks that no folder defines."""
     from lm_eval.tasks import TaskManager
 
-    known = TaskManager(include_path=[*folders, str(INCLUDE_PATH)], include_defaults=False).task_index
+    from lm_eval_tasks.run import besides_the_pack
+
+    known = TaskManager(include_path=[*besides_the_pack(folders), str(INCLUDE_PATH)], include_defaults=False).task_index
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(
@@ -156,14 +188,44 @@ def _check_known(names: list[str], folders: list[str]) -> None:
         )
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def _changes(words: list[str]) -> dict[str, Any]:
+    """Settings from words in the forms that lm_eval's own --metadata has."""
+    from lm_eval._cli.utils import key_val_to_dict
+
+    changes: dict[str, Any] = {}
+    for word in words:
+        try:
+            found = json.loads(word) if word.lstrip().startswith("{") else key_val_to_dict(word)
+        except ValueError:
+            raise ValueError(
+                f'--metadata {word!r}: must be key=value, or a JSON object such as \'{{"judge_model": "gpt-4o"}}\''
+            ) from None
+        changes |= found
+    return changes
+
+
+def _refuse_data_settings(changes: dict[str, Any]) -> None:
+    """Refuse what would be written down as true of answers that were made otherwise."""
+    from lm_eval_tasks.replay import DATA_SETTINGS
+
+    named = [own for own in changes.values() if isinstance(own, dict)]
+    for key in DATA_SETTINGS:
+        if any(key in found for found in (changes, *named)):
+            raise ValueError(f"{key} belongs to the answers or to the data of the run; rejudge cannot change it")
+
+
+@contextmanager
+def _without_data_variables(stored: StoredRun) -> Iterator[None]:
+    """Hide variables of this shell that would say something else of the data than the run noted."""
+    from lm_eval_tasks.replay import DATA_SETTINGS
+    from lm_eval_tasks.settings import ENV_PREFIX
+
+    names = [ENV_PREFIX + key.upper() for key in DATA_SETTINGS if stored.has_noted(key)]
+    hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise ValueError(f'--metadata {text!r}: must be a JSON object such as \'{{"judge_model": "gpt-4o"}}\'')
-    return found
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 if __name__ == "__main__":

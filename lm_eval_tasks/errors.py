@@ -1,4 +1,4 @@
-"""What can be wrong with a benchmark's data, for every benchmark."""
+"""What can be wrong with a benchmark's data, for every benchmark, and with a model's server."""
 
 from __future__ import annotations
 
@@ -9,3 +9,7 @@ class DataError(ValueError):
 
 class NoDocs(DataError):
     """A task has no usable doc in this copy of the data."""
+
+
+class ModelUnavailable(RuntimeError):
+    """No answer at all, or not all that a task needs; the text names cause and remedy."""

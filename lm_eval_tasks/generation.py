@@ -21,6 +21,7 @@ from tenacity import RetryCallState, retry, retry_if_exception_type, stop_after_
 from tqdm import tqdm
 
 from lm_eval_tasks.audio import BadAudio
+from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.judge.endpoint import FILTERED
 from lm_eval_tasks.unanswered import Unanswered
 
@@ -46,11 +47,8 @@ _PERMANENT = {
     404: "set base_url to the full address, which ends in /chat/completions, and model to a model of that server",
 }
 _SHOWN = 5
+_QUOTED = 300
 _SLICE = 1 << 18  # bytes
-
-
-class ModelUnavailable(RuntimeError):
-    """No answer at all, or not all that a task needs; the text names cause and remedy."""
 
 
 class NoAnswer(Exception):
@@ -108,7 +106,8 @@ class Generation:
         self.stopped: str | None = None
         self._lost = False
         self._in_a_row = 0
-        self._seen: set[str] = set()
+        self._details: dict[str, str] = {}  # what the server said first, by reason
+        self._resumes = bool(model.cache_hook.dbdict)  # answers of this run, of which the other requests are left
         self._patiently_send = retry(
             stop=lambda state: self.stopped is not None or stop_after_attempt(model.max_retries)(state),
             wait=_wait,
@@ -150,6 +149,12 @@ class Generation:
         again = "Run the same command again to ask for these only (with --use_cache, which keeps all other answers)."
         if self._lost and count == total:
             raise ModelUnavailable(f"{self.stopped}. None of {total} requests was answered.")
+        if count == total and not self._resumes and self.model.world_size == 1:
+            said = next((detail for detail in self._details.values() if detail), "")
+            quoted = f" The first of them: {said}" if said else ""
+            raise ModelUnavailable(
+                f"The model at {self.model.base_url} answered none of {total} requests: {what}.{why}{quoted}"
+            )
         if not all(getattr(request, "may_stay_unanswered", False) for those in missing.values() for request in those):
             raise ModelUnavailable(f"{count} of {total} requests have no answer: {what}.{why} {again}")
         log.error("%d of %d REQUESTS HAVE NO ANSWER: %s.%s %s", count, total, what, why, again)
@@ -190,16 +195,17 @@ class Generation:
     def _without(self, failure: NoAnswer) -> Unanswered:
         """Note a failure; stop where it tells that the next request will fail as well."""
         reason = str(failure)
-        if reason not in self._seen:
-            self._seen.add(reason)
-            log.warning("A request has no answer: %s. %s", reason, failure.detail[:300])
+        if reason not in self._details:
+            self._details[reason] = failure.detail[:_QUOTED]
+            log.warning("A request has no answer: %s. %s", reason, failure.detail[:_QUOTED])
         server = f"The model's server at {self.model.base_url}"
         if isinstance(failure, Permanent):
-            self._stop(f"{server}: {reason}: {failure.detail[:300]}", lost=True)
+            self._stop(f"{server}: {reason}: {failure.detail[:_QUOTED]}", lost=True)
         self._in_a_row = self._in_a_row + 1 if isinstance(failure, Passing) else 0
         lost = isinstance(failure, Passing) and failure.unreachable
         if self._in_a_row >= (min(GIVE_UPS, len(self.requests)) if lost else GIVE_UPS):
-            self._stop(f"{server} has gone: {self._in_a_row} requests in a row: {reason}", lost=lost)
+            remedy = "; start it, or set base_url in --model_args" if lost else ""
+            self._stop(f"{server} has gone: {self._in_a_row} requests in a row: {reason}{remedy}", lost=lost)
         return Unanswered(reason)
 
     def _stop(self, why: str, lost: bool) -> None:

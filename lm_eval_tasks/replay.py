@@ -24,6 +24,19 @@ _RESULTS = re.compile(r"(?:.*_)?results_(\d{4}-\d{2}-\d{2}T[\d.-]+)\.json")
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")  # of a function, in its repr
 
 
+_ADDED = (
+    *("judging", "benchmark", "config_source", "version", "data_revision", "left_out", "replay", "replay_all"),
+    *("prompt_version", "dialect"),
+)
+"""Metadata that nobody set: of lm-eval and of this package."""
+
+DATA_SETTINGS = (
+    *("audio_part", "audio_sample_rate", "include_extra_codes", "local_path", "on_bad_audio"),
+    *("revision", "source", "tasks"),
+)
+"""Settings of what was asked, which later judging cannot change."""
+
+
 @dataclass(frozen=True)
 class StoredRun:
     """What a run left on disk.
@@ -31,11 +44,13 @@ class StoredRun:
     Attributes:
         samples: task name -> its samples, in the order of their ``doc_id``.
         results: the results file; of a run that did not end, what was noted beside its answers.
+        missing: tasks of a run that did not end whose answers are not there.
     """
 
     folder: Path
     samples: dict[str, list[dict[str, Any]]]
     results: dict[str, Any]
+    missing: tuple[str, ...] = ()
 
     @property
     def model(self) -> str:
@@ -52,23 +67,27 @@ class StoredRun:
     def settings(self) -> dict[str, Any]:
         """What was set for the whole run, in metadata or environment, without what lm-eval and this package added.
 
-        A setting in which tasks differ was not made for the run but in their own YAML files, which still hold it.
+        A setting in which tasks of a benchmark differ was not made for the run but in their own YAML files, which still
+        hold it. What is true of one of several benchmarks stands under its name.
         """
-        each = [{**self.judging(task).get("settings", {}), **self._metadata(task)} for task in self.samples]
-        added = (
-            "judging",
-            "benchmark",
-            "config_source",
-            "version",
-            "data_revision",
-            "left_out",
-            "replay",
-            "replay_all",
-            "prompt_version",
-            "dialect",
-        )
-        common = {key: value for key, value in each[0].items() if all(key in m and m[key] == value for m in each)}
-        return {key: value for key, value in common.items() if key not in added}
+        each = {task: {**self._effective(task), **self._metadata(task)} for task in self.samples}
+        common = _agreed(list(each.values()))
+        benchmarks: dict[str, list[str]] = {}
+        for task, found in each.items():
+            benchmarks.setdefault(found["benchmark"], []).append(task)
+        for benchmark, tasks in benchmarks.items() if len(benchmarks) > 1 else ():
+            own = common[benchmark] if isinstance(common.get(benchmark), dict) else {}
+            effective = _agreed([self._effective(task) for task in tasks])
+            common[benchmark] = own | {key: value for key, value in effective.items() if common.get(key) != value}
+        return common
+
+    def _effective(self, task: str) -> dict[str, Any]:
+        """What a task went by, wherever it was set; {} where that was not noted."""
+        return self.judging(task).get("settings") or self.results["configs"][task].get("settings") or {}
+
+    def has_noted(self, key: str) -> bool:
+        """Whether the run tells what a setting was."""
+        return any(key in self._effective(task) for task in self.samples)
 
     def judging(self, task: str) -> dict[str, Any]:
         """How judging went, or {} where there was none."""
@@ -123,6 +142,15 @@ def load_run(where: str | Path) -> StoredRun:
     return _load_run(path, path.stat().st_mtime_ns if path.exists() else 0)
 
 
+def _agreed(each: list[dict[str, Any]]) -> dict[str, Any]:
+    """The settings that are the same in each."""
+    return {
+        key: value
+        for key, value in each[0].items()
+        if key not in _ADDED and all(key in other and other[key] == value for other in each)
+    }
+
+
 @lru_cache(maxsize=2)  # every task of a run reads it
 def _load_run(path: Path, _mtime_ns: int) -> StoredRun:
     if not path.exists():
@@ -141,7 +169,8 @@ def _load_run(path: Path, _mtime_ns: int) -> StoredRun:
             f"{folder} holds no samples of a judged task from {date}: only a run with --log_samples or "
             "--predict_only can be judged again."
         )
-    run = StoredRun(folder, {task: _read_samples(file) for task, file in there.items()}, results)
+    missing = () if "n-samples" in results else tuple(task for task in files if task not in there)
+    run = StoredRun(folder, {task: _read_samples(file) for task, file in there.items()}, results, missing)
     _check_complete(run, files)
     return run
 

@@ -12,6 +12,7 @@ import inspect
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_tasks import INCLUDE_PATH
@@ -46,12 +47,18 @@ def main(arguments: list[str]) -> int:
         parsed = cli.parse_args()
     finally:
         sys.argv = before
-    parsed.include_path = [str(INCLUDE_PATH), *given.include_path]  # a later one wins
+    parsed.include_path = [str(INCLUDE_PATH), *besides_the_pack(given.include_path)]  # a later one wins
     import lm_eval_tasks.models  # noqa: F401 - registers the model
 
     if not _run_without_index(parsed):
         cli.execute(parsed)
     return 0
+
+
+def besides_the_pack(folders: list[str]) -> list[str]:
+    """The folders without the pack's own and what is in it: its tasks would be reported as overridden by themselves."""
+    pack = INCLUDE_PATH.resolve()
+    return [folder for folder in folders if not Path(folder).expanduser().resolve().is_relative_to(pack)]
 
 
 def _run_without_index(parsed: argparse.Namespace) -> bool:

@@ -189,9 +189,9 @@ def test_reasoning_is_cut_off_and_null_is_empty(server, make_model):
     "body", ["<html>", {"error": "overloaded"}, {"choices": []}, {"choices": [{"message": None}]}, []]
 )
 def test_what_is_no_chat_completion_is_no_answer(server, make_model, body):
-    server.script("model", Answer(body=body))
-    (answer,) = make_model().generate_until(text_requests(1, may_stay_unanswered=True))
-    assert isinstance(answer, Unanswered) and answer.reason == "malformed reply" and server.calls("model") == 3
+    server.script("model", lambda asked: echo(asked) if "1" in asked.text else Answer(body=body))
+    answer, _ = make_model().generate_until(text_requests(2, may_stay_unanswered=True))
+    assert isinstance(answer, Unanswered) and answer.reason == "malformed reply" and server.calls("model") == 4
 
 
 # Faults that pass
@@ -259,9 +259,9 @@ def test_an_answer_that_could_not_be_had_is_asked_for_again_next_time(server, ma
 
 
 def test_a_logged_request_says_why_it_has_no_answer(server, make_model):
-    server.script("model", refused(400, "no"))
-    (request,) = text_requests(1, may_stay_unanswered=True)
-    make_model().generate_until([request])
+    server.script("model", refusing(0))
+    request, other = text_requests(2, may_stay_unanswered=True)
+    make_model().generate_until([request, other])
     assert request.args[1]["unanswered"] == "HTTP 400"
 
 
@@ -282,6 +282,21 @@ def test_a_clip_that_a_content_filter_stops_with_403_concerns_that_clip_alone(se
 # Faults that concern all
 
 
+def test_a_server_that_refuses_each_request_is_an_error_with_its_own_words(server, make_model):
+    server.script("model", refused(400, "no audio here " + "x" * 500))
+    with pytest.raises(ModelUnavailable, match=r"answered none of 3 requests: HTTP 400: 3 .*no audio here") as raised:
+        make_model().generate_until(text_requests(3, may_stay_unanswered=True))
+    assert len(str(raised.value)) < 600 and server.calls("model") == 3
+
+
+def test_the_one_refused_request_of_a_run_that_is_resumed_is_no_error(server, make_model, tmp_path):
+    server.script("model", refusing(1))
+    for _ in range(2):
+        model = CachingLM(make_model(), str(tmp_path / "cache.db"))
+        answers = model.generate_until(text_requests(3, may_stay_unanswered=True))
+        assert [isinstance(answer, Unanswered) for answer in answers] == [False, True, False]
+
+
 @pytest.mark.parametrize("status", [401, 402, 403, 404])
 def test_a_permanent_fault_ends_the_run_with_one_call(server, make_model, status):
     server.script("model", refused(status, "no such thing"))
@@ -300,7 +315,7 @@ def test_a_key_that_the_server_repeats_is_not_shown(server, make_model, monkeypa
 
 def test_a_server_that_is_not_there_is_one_error(make_model):
     model = AudioChatCompletions(base_url="http://127.0.0.1:9/v1/chat/completions", model="m", num_concurrent=2)
-    with pytest.raises(ModelUnavailable, match=r"has gone: \d+ requests in a row: no connection"):
+    with pytest.raises(ModelUnavailable, match=r"has gone: \d+ requests in a row: no connection .*; start it, or set"):
         model.generate_until(text_requests(50, may_stay_unanswered=True))
 
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airbench_runs import ALL, question
-from servers import DROP, Asked, refused, said
-from stored_runs import Runs, lose_cache, numbers, results, rewrite, samples_file, scores
+from servers import Asked, refused, said
+from stored_runs import Runs, judging, lose_cache, numbers, results, rewrite, samples_file, scores
 
 from lm_eval_tasks import INCLUDE_PATH, cli
 
@@ -114,69 +110,27 @@ def test_both_benchmarks_of_a_run_are_judged_again(runs: Runs) -> None:
     assert settings["judge_max_tokens"] == 2048
 
 
-# Answers kept aside by a run that did not end
+def test_what_the_environment_had_set_for_each_of_two_benchmarks_is_set_again(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.server.script("judge", lambda asked: scores(asked) if "Assistant 1" in asked.text else said("{}"))
+    monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
+    monkeypatch.setenv("LM_EVAL_TASKS_LEVEL_THRESHOLD", "high")
+    both = {"intima": {"local_path": "sample"}}
+    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", **both)
+    monkeypatch.delenv("LM_EVAL_TASKS_DO_SWAP")
+    monkeypatch.delenv("LM_EVAL_TASKS_LEVEL_THRESHOLD")
 
+    def of_intima(found: dict[str, Any]) -> dict[str, Any]:
+        return found["configs"]["intima_assistant_traits"]["metadata"]["judging"]["settings"]
 
-def kept() -> list[Path]:
-    return sorted((Path(os.environ["XDG_CACHE_HOME"]) / "lm-eval-tasks" / "answers").glob("*"))
-
-
-def test_answers_of_a_run_killed_while_judging_are_judged_with_its_settings(runs: Runs) -> None:
-    def slow_after_five(asked: Asked) -> Any:
-        return said(scores(asked), delay=0 if runs.server.calls("judge") <= 5 else 60)
-
-    runs.server.script("judge", slow_after_five)
-    command = runs.command("out", tasks=ALL, logged=False, judge_concurrency=1, judge_temperature=0.5, judge_timeout=90)
-    log = runs.folder / "log"
-    with log.open("wb") as file:
-        process = subprocess.Popen([sys.executable, "-m", "lm_eval_tasks.cli", *command], stdout=file, stderr=file)
-    deadline = time.monotonic() + 120
-    while runs.server.calls("judge") < 6 and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert runs.server.calls("judge") == 6, log.read_text(encoding="utf-8")
-    (folder,) = kept()
-    assert str(folder) in log.read_text(encoding="utf-8")
-
-    runs.server.script("judge", scores)
-    later = runs.rejudge(folder)
-    assert runs.server.calls("model") == 0
-    assert len(runs.judged()) == 6  # of ten: four were stored, one had been in flight, and there was a trial
-    assert {asked.body["temperature"] for asked in runs.server.asked["judge"]} == {0.5}
-    direct = results(runs.run("direct", tasks=ALL, judge_temperature=0.5))
-    assert numbers(later) == numbers(direct)
-    assert later["model_name"] == direct["model_name"] == "listener"
-
-
-def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
-    runs.server.script("judge", *[scores] * 5, DROP)
-    runs.run("out", logged=False, judge_max_retries=0, judge_concurrency=1)
-    (folder,) = kept()
-    assert f"or on {folder}" in caplog.text
-    runs.server.script("judge", scores)
-    later = runs.rejudge(folder)
-    assert len(runs.judged()) == 6
-    direct = results(runs.run("direct"))["results"]
-    assert {name: later["results"][name]["gpt_score,judge"] for name in direct} == {
-        name: row["gpt_score,judge"] for name, row in direct.items()
-    }
-
-
-def test_answers_that_wait_outlive_another_run_of_the_same_process(runs: Runs) -> None:
-    runs.server.script("judge", *[scores] * 5, DROP)
-    runs.run("out", logged=False, judge_max_retries=0, judge_concurrency=1)
-    (folder,) = kept()
-    waiting = {file: file.read_text(encoding="utf-8") for file in folder.iterdir()}
-    runs.server.script("judge", scores)
-    runs.server.script("model", "another model's answer")
-    runs.run("other", logged=False)
-    assert {file: file.read_text(encoding="utf-8") for file in folder.iterdir()} == waiting
-
-
-def test_nothing_is_kept_of_a_run_that_is_judged_to_its_end(runs: Runs) -> None:
-    runs.run("out", logged=False)
-    assert kept() == []
+    again = runs.rejudge(out)
+    assert again["results"] == results(out)["results"]
+    assert judging(again, "speech_QA")["settings"] == judging(results(out), "speech_QA")["settings"]
+    assert of_intima(again) == of_intima(results(out))
+    changed = runs.rejudge(out, "--metadata", "do_swap=true", "level_threshold=low")
+    assert judging(changed, "speech_QA")["settings"]["do_swap"] is True
+    assert of_intima(changed)["level_threshold"] == "low"
 
 
 # Folders that are refused
@@ -247,6 +201,29 @@ def test_settings_that_cannot_be_are_one_line_too(runs: Runs, capsys: pytest.Cap
     out = runs.run("out", "--limit", "1")
     capsys.readouterr()
     assert runs._start(["rejudge", str(out), "--metadata", '{"judge_temperature": 9}']) == 2
-    error = capsys.readouterr().err.splitlines()
-    assert "judge_temperature=9" in error[-1]
-    assert not any("Traceback" in line for line in error)
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lm-eval-tasks: ")]
+    assert "judge_temperature=9" in line
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["audio_sample_rate=8000"],
+        ['{"air_bench_chat": {"audio_part": "audio_url"}}'],
+        ["judge_model=judge-2", "local_path=/elsewhere"],
+        *([f"{key}=x"] for key in ("source", "revision", "on_bad_audio", "include_extra_codes", "tasks")),
+    ],
+    ids=" ".join,
+)
+def test_settings_of_the_answers_cannot_be_changed_afterwards(
+    runs: Runs, changes: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert runs._start(["rejudge", str(runs.root), "--metadata", *changes]) == 2
+    assert "belongs to the answers or to the data of the run; rejudge cannot change it" in capsys.readouterr().err
+
+
+def test_nor_by_the_environment(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = runs.run("out", "--limit", "1")
+    monkeypatch.setenv("LM_EVAL_TASKS_AUDIO_SAMPLE_RATE", "8000")
+    assert judging(runs.rejudge(out), "speech_QA")["settings"]["audio_sample_rate"] is None
+    assert os.environ["LM_EVAL_TASKS_AUDIO_SAMPLE_RATE"] == "8000"

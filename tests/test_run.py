@@ -9,8 +9,9 @@ import lm_eval
 import lm_eval.tasks
 import pytest
 from lm_eval._cli import HarnessCLI
+from servers import DROP, refused
 
-from lm_eval_tasks import INCLUDE_PATH, run
+from lm_eval_tasks import INCLUDE_PATH, cli, run
 
 OPTIONS = [
     *("--model", "audio-chat-completions", "--model_args", "model=m,num_concurrent=3", "--apply_chat_template"),
@@ -76,6 +77,12 @@ def test_tasks_of_a_folder_of_ones_own_count_as_the_packs(stock_runs, evaluation
     assert not stock_runs and evaluations[0]["tasks"] == ["mine"]
 
 
+@pytest.mark.parametrize("folder", [INCLUDE_PATH, INCLUDE_PATH / "intima" / ".." / "airbench_chat"])
+def test_the_packs_own_folder_named_again_is_not_reported_as_overriding_itself(evaluations, caplog, folder):
+    assert run.main(["--tasks", "air_bench_chat_speech_QA", "--include_path", str(folder), "--model", "dummy"]) == 0
+    assert evaluations and "overrides" not in caplog.text
+
+
 def test_a_run_writes_what_the_stock_command_writes(server, make_data, tmp_path, capsys):
     server.script("model", lambda asked: f"answer to {asked.text}")
     server.script("judge", "8 6")
@@ -94,3 +101,37 @@ def test_a_run_writes_what_the_stock_command_writes(server, make_data, tmp_path,
     )
     assert len(samples.read_text(encoding="utf-8").splitlines()) == 2
     assert "gpt_score" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (refused(400, "audio is not supported"), "audio is not supported"),
+        (refused(404, "no such model"), "model to a model of that server"),
+        (None, "start it, or set base_url"),
+    ],
+    ids=["refuses all", "wrong model", "no server"],
+)
+def test_a_model_that_is_not_to_be_had_is_one_line_and_status_1(handlers, server, make_data, capsys, step, told):
+    server.script("judge", "8 6")
+    server.script("model", step or DROP)
+    address = server.url("model") if step else "http://127.0.0.1:9/v1"
+    metadata = {"local_path": str(make_data(speech_QA=2)), "judge_model": "judge-1", "judge_base_url": server.url()}
+    arguments = [
+        *("run", "--model", "audio-chat-completions", "--apply_chat_template", "--tasks", "air_bench_chat_speech_QA"),
+        *("--model_args", f"model=m,base_url={address}/chat/completions,max_retries=1"),
+        *("--metadata", json.dumps(metadata)),
+    ]
+    assert cli.main(arguments) == 1
+    out, error = capsys.readouterr()
+    own = [line for line in error.splitlines() if line.startswith("lm-eval-tasks: ")]
+    assert out == "" and len(own) == 1 and told in own[0]
+
+
+def test_an_interruption_says_what_is_kept(monkeypatch, capsys):
+    def interrupt(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "main", interrupt)
+    assert cli.main(["run", "--tasks", "intima"]) == 130
+    assert "answers with --use_cache: the same command resumes" in capsys.readouterr().err
