@@ -60,7 +60,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     two = write_run(root / "2", "listener-b", air=80, intima=62, seed=2, skill=8, audio=root / "clips")
     hostile = write_run(root / "3", "<svg onload=alert(1)>" + "x" * 90, air=20, intima=31, hostile=True)
     many = write_run(root / "4", "listener-c", air=2200, intima=368)
+    twins = [write_run(root / name, "demo-listener" * 3, air=16, date=f"2026-11-30T14-5{name}-10.1") for name in "56"]
     return {
+        "twins": _make(root / "twins.html", *twins),
         "one": _make(root / "one.html", one),
         "two": _make(root / "two.html", one, two),
         "hostile": _make(root / "hostile.html", hostile, two),
@@ -231,6 +233,16 @@ def test_nothing_overflows(browser, show, page: str, size: tuple[int, int]) -> N
         return [document.documentElement.scrollWidth - limit, out];"""
     )
     assert wide == [0, []]
+
+
+def test_on_a_phone_the_word_between_two_runs_stays_whole(browser, show) -> None:
+    show("twins", PHONE)
+    lines = browser.execute_script(
+        """const range = document.createRange();
+        range.selectNodeContents(document.querySelector("h1 .versus"));
+        return range.getClientRects().length;"""
+    )
+    assert lines == 1
 
 
 def test_on_a_phone_a_sample_opens_as_a_sheet_and_closes_again(browser, show) -> None:

@@ -34,6 +34,12 @@ def test_newest_results_are_read_with_the_samples_of_their_date_and_older_ones_a
     assert len(run.answers["air_bench_chat"]) == 16
     assert "1 older results" in run.notes[0]
     assert "2025-01-01" in run.notes[0]
+    older, newer = sorted(home(tmp_path).glob("results_*.json"))
+    assert run.notes[0].endswith(f"name results files instead of the folder: `lm-eval-tasks report {older} {newer}`")
+    assert [run.label for run in load_runs([older, newer])] == [
+        "listener-a (2025-01-01 00:00:00)",
+        "listener-a (2025-01-02 00:00:00)",
+    ]
 
 
 def test_damaged_lines_are_named_and_counted(tmp_path: Path) -> None:
@@ -98,7 +104,7 @@ def test_runs_of_one_model_are_labelled_by_judge_or_date(tmp_path: Path) -> None
     two = write_run(tmp_path / "2", "m", air=16, judge="other")
     assert [run.label for run in load_runs([one, two])] == ["m (judge gpt-4-0125-preview)", "m (judge other)"]
     three = write_run(tmp_path / "3", "m", air=16, date="2026-02-03T04-05-06.7")
-    assert load_runs([one, three])[1].label == "m (2026-02-03 04-05-06)"
+    assert load_runs([one, three])[1].label == "m (2026-02-03 04:05:06)"
 
 
 def test_a_missing_number_or_error_has_a_reason(tmp_path: Path) -> None:

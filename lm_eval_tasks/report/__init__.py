@@ -15,7 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN_DIR",
         nargs="+",
         type=Path,
-        help="folder given to lm_eval as --output_path, or the model's folder in it; the newest results are read. "
+        help="folder given to lm_eval as --output_path, or the model's folder in it, of which the newest results are "
+        "read; or one results_<date>.json file, for results that are not the newest. "
         "With several, each further run is compared with the first",
     )
     parser.add_argument(

@@ -78,7 +78,7 @@ def settings_table(runs: list[Run]) -> Table:
     rows.append(
         Row("lm_eval --limit", tuple(Cell("none" if run.limit is None else text(run.limit)) for run, _ in columns))
     )
-    rows.append(Row("results written", tuple(Cell(run.date.replace("T", " ")[:19]) for run, _ in columns)))
+    rows.append(Row("results written", tuple(Cell(run.written) for run, _ in columns)))
     head = ("Setting", *(f"{run.label} · {TITLES[benchmark]}" for run, benchmark in columns))
     return Table("settings", "Settings that shape the numbers", head, tuple(rows))
 

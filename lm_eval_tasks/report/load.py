@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,8 @@ def load_run(folder: Path) -> Run:
     if others:
         run.notes.append(
             f"{len(others)} older results in the same place are not shown ({_some(others)}); "
-            "name the folder of another model, or move a results file to a folder of its own, to compare them"
+            "to compare them, name results files instead of the folder: "
+            f"`lm-eval-tasks report {_quoted(folder / others[0])} {_quoted(results_file)}`"
         )
     return run
 
@@ -202,10 +204,14 @@ def _label(runs: list[Run]) -> None:
         if own and judges.count(own) == 1:
             run.label = f"{run.model} (judge {own[0]})"
         else:
-            run.label = f"{run.model} ({run.date.replace('T', ' ')[:19]})"
+            run.label = f"{run.model} ({run.written})"
     for index, run in enumerate(runs, 1):
         if [other.label for other in runs].count(run.label) > 1:
             run.label = f"{run.label} #{index}"
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
 
 
 def _some(names: list[str], count: int = 3) -> str:

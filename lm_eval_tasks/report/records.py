@@ -144,6 +144,12 @@ class Run:
     notes: list[str] = field(default_factory=list)
     threshold_flags: dict[str, dict[str, float]] = field(default_factory=dict)
 
+    @property
+    def written(self) -> str:
+        """When the results were written, to the second."""
+        day, _, time = self.date.partition("T")
+        return f"{day} {time[:8].replace('-', ':')}"
+
     def estimate(self, task: str, metric: str) -> Estimate:
         """Returns a metric of a task or group as lm_eval's results file has it."""
         row = self.results.get(task)
