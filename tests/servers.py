@@ -166,12 +166,19 @@ def running() -> Iterator[Server]:
         server.port = site._server.sockets[0].getsockname()[1]
         return runner
 
+    async def end(runner: web.AppRunner) -> None:
+        await runner.cleanup()
+        others = asyncio.all_tasks() - {asyncio.current_task()}  # answers that were still to be sent after a delay
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
     def run() -> None:
         asyncio.set_event_loop(loop)
         runner = loop.run_until_complete(start())
         started.set()
         loop.run_forever()
-        loop.run_until_complete(runner.cleanup())
+        loop.run_until_complete(end(runner))
         loop.close()
 
     thread = threading.Thread(target=run, name="test-server", daemon=True)
