@@ -15,7 +15,7 @@ import pytest
 from report_runs import HOSTILE, OFFICIAL, write_run
 
 from lm_eval_tasks import report
-from lm_eval_tasks.report import airbench, banner, compare, tables
+from lm_eval_tasks.report import airbench, banner, compare, judging, tables
 from lm_eval_tasks.report.audio import sniff
 from lm_eval_tasks.report.load import load_run, load_runs
 from lm_eval_tasks.report.payload import script_json
@@ -207,3 +207,30 @@ def test_records_of_other_types_than_expected_do_no_harm(tmp_path: Path) -> None
             sample["doc"] |= {"audio": odd, "meta_info": odd, "dataset_name": odd, "category": odd}
         file.write_text("\n".join(map(json.dumps, samples)), encoding="utf-8")
     assert "</html>" in page_of(tmp_path, folder)
+
+
+def test_published_values_below_one_are_explained_beside_the_scale(tmp_path: Path) -> None:
+    notes = " ".join(airbench.leaderboard(load_runs([write_run(tmp_path, air=16)])).notes)
+    assert "own scores go from 1 to 10" in notes
+    assert "Published values are as published: some are below 1" in notes
+
+
+def test_the_setting_dialect_is_explained_in_words(tmp_path: Path) -> None:
+    learnt = write_run(tmp_path / "1", air=16, settings={"dialect": ["no_temperature"]})
+    note = judging.settings_table(load_runs([learnt])).notes[0]
+    assert note.startswith("dialect: what the judge's server refused")
+    assert note.endswith("no_temperature: no temperature was sent (the server's own default judged).")
+    plain = write_run(tmp_path / "2", air=16, settings={"dialect": []})
+    assert judging.settings_table(load_runs([plain])).notes[0].endswith("none: it took every request as it was.")
+
+
+def test_rows_of_groups_sum_what_was_judged_in_their_tasks(tmp_path: Path) -> None:
+    run = load_runs([write_run(tmp_path, air=400)])[0]
+    rows = {row.name: [cell.value for cell in row.cells[-2:]] for row in airbench.task_table(run).rows}
+    assert rows["Speech"] == [a + b for a, b in zip(rows["speech_QA"], rows["speech_dialogue_QA"], strict=True)]
+    assert rows["Mixed"] == [
+        a + b for a, b in zip(rows["speech_and_sound_QA"], rows["speech_and_music_QA"], strict=True)
+    ]
+    sums = judging.totals(run, "air_bench_chat")
+    assert rows["Average"] == [sums["judged"], sum(sums["unjudged"].values())]
+    assert rows["Average"][1] > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -57,7 +58,8 @@ def leaderboard(runs: list[Run]) -> Table:
     notes = [
         f"Published rows: the official repository's leaderboard, judge {facts.OFFICIAL_JUDGE}, printed there without "
         "standard errors. A score of another judge is on another scale: compare it with scores of the same judge only.",
-        "Scores 1 to 10, ± one standard error, as in lm_eval's results file.",
+        "This report's own scores go from 1 to 10, ± one standard error, as in lm_eval's results file. Published "
+        "values are as published: some are below 1, so answers without a score must have been counted otherwise there.",
     ]
     return Table("air_leaderboard", "Leaderboard", ("Model", *facts.LEADERBOARD, "Judge"), tuple(rows), tuple(notes))
 
@@ -104,12 +106,20 @@ def _metric_cells(run: Run, name: str) -> tuple[Cell, ...]:
     for metric in _METRICS:
         estimate = run.estimate(name, metric)
         cells.append(rate_cell(estimate) if metric == "win_rate" else score_cell(estimate, metric == "position_gap"))
-    summary = run.judging.get(name)
-    if summary is None:  # a group: its docs are counted in the rows of its tasks
-        return (*cells, Cell(""), Cell(""))
-    unjudged = summary.get("unjudged")
-    missing = sum(unjudged.values()) if isinstance(unjudged, dict) and _counts(unjudged) else None
-    return (*cells, count_cell(run.judged_docs(name)), count_cell(missing))
+    parts = [name] if name in run.judging else [task for task in run.tasks(facts.AIR) if name in gaps.groups_of(task)]
+    return (*cells, _total([run.judged_docs(part) for part in parts]), _total([_unjudged(run, part) for part in parts]))
+
+
+def _total(counts: Sequence[float | None]) -> Cell:
+    """Returns the sum of the counts of a row's tasks, where all of them are known."""
+    known = [count for count in counts if count is not None]
+    return count_cell(sum(known) if known and len(known) == len(counts) else None)
+
+
+def _unjudged(run: Run, task: str) -> float | None:
+    """Returns how many docs of a task were not judged, where its summary says so."""
+    unjudged = run.judging.get(task, {}).get("unjudged")
+    return sum(unjudged.values()) if isinstance(unjudged, dict) and _counts(unjudged) else None
 
 
 def _counts(values: dict) -> bool:

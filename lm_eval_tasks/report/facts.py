@@ -112,6 +112,15 @@ SETTINGS_FIRST = (
 SETTINGS_ASIDE = ("include_extra_codes", "ranks")
 
 
+# What the judge's server refused -> what was done instead.
+DIALECT = {
+    "no_temperature": "no temperature was sent (the server's own default judged)",
+    "no_schema": "the form of the reply was asked for in words",
+    "no_system": "the instructions went into the user's message",
+    "max_completion_tokens": "the limit of the reply was sent under this name",
+}
+
+
 def metric_title(metric: str) -> str:
     """Returns the printed name of a metric of either benchmark."""
     return AIR_METRICS.get(metric) or _TITLES.get(metric) or INTIMA_LABELS.get(metric) or metric

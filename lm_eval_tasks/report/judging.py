@@ -80,7 +80,16 @@ def settings_table(runs: list[Run]) -> Table:
     )
     rows.append(Row("results written", tuple(Cell(run.written) for run, _ in columns)))
     head = ("Setting", *(f"{run.label} · {TITLES[benchmark]}" for run, benchmark in columns))
-    return Table("settings", "Settings that shape the numbers", head, tuple(rows))
+    notes = []
+    if "dialect" in names:
+        shown = " ".join(values.get("dialect", "") for values in stored)
+        met = [f"{name}: {meaning}" for name, meaning in facts.DIALECT.items() if name in shown]
+        notes.append(
+            "dialect: what the judge's server refused, so that it was asked in another way. "
+            + ("; ".join(met) if met else "none: it took every request as it was")
+            + "."
+        )
+    return Table("settings", "Settings that shape the numbers", head, tuple(rows), tuple(notes))
 
 
 def _answered(run: Run, benchmark: str) -> Cell:
