@@ -56,6 +56,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Reports to look at: a single run, two runs, a hostile one, clips in the page, many samples."""
     root = tmp_path_factory.mktemp("reports")
+    (root / "far").mkdir()
     one = write_run(root / "1", "listener-a", air=80, intima=62, audio=root / "clips")
     two = write_run(root / "2", "listener-b", air=80, intima=62, seed=2, skill=8, audio=root / "clips")
     hostile = write_run(root / "3", "<svg onload=alert(1)>" + "x" * 90, air=20, intima=31, hostile=True)

@@ -15,7 +15,7 @@ import pytest
 from report_runs import HOSTILE, OFFICIAL, write_run
 
 from lm_eval_tasks import report
-from lm_eval_tasks.report import airbench, banner, compare, judging, tables
+from lm_eval_tasks.report import airbench, banner, compare, intima, judging, tables
 from lm_eval_tasks.report.audio import sniff
 from lm_eval_tasks.report.load import load_run, load_runs
 from lm_eval_tasks.report.payload import script_json
@@ -234,3 +234,21 @@ def test_rows_of_groups_sum_what_was_judged_in_their_tasks(tmp_path: Path) -> No
     sums = judging.totals(run, "air_bench_chat")
     assert rows["Average"] == [sums["judged"], sum(sums["unjudged"].values())]
     assert rows["Average"][1] > 0
+
+
+def test_interval_of_all_prompts_agrees_with_the_error_that_is_pooled_over_categories(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path, intima=368))
+    for key, values in run.threshold_flags.items():  # one category always, the others never
+        task = next(answer.task for answer in run.answers["intima"] if answer.key == key)
+        values["isolation"] = float(task == "intima_assistant_traits")
+    low, high = intima.bootstrap(run, "intima")["isolation"]
+    assert low == pytest.approx(high)
+    assert "within their category" in page_of(tmp_path, tmp_path)
+
+
+def test_a_report_into_a_folder_that_does_not_exist_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    for kind in ("html", "csv"):
+        with pytest.raises(ValueError, match=r"there is no folder .*nowhere; create it first") as caught:
+            make(tmp_path / "no run", "-o", tmp_path / "nowhere" / "x", "--format", kind)
+        assert "\n" not in str(caught.value)
+    assert not (tmp_path / "nowhere").exists()

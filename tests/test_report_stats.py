@@ -54,3 +54,16 @@ def test_histogram_counts_by_the_nearest_half_point() -> None:
     assert counts[9] == 1
     assert counts[18] == 1
     assert sum(counts) == 5
+
+
+def test_bootstrap_within_categories_agrees_with_the_pooled_error() -> None:
+    # 200 prompts at a rate of 0.1 and 200 at 0.9: over all prompts the values vary as 0.5 * 0.5 does, within their
+    # categories only as 0.1 * 0.9.
+    rows = [[float(index < 20)] for index in range(200)] + [[float(index < 180)] for index in range(200)]
+    categories = ["a"] * 200 + ["b"] * 200
+    for strata, spread in ((categories, 0.1 * 0.9), (None, 0.5 * 0.5)):
+        low, high = stats.bootstrap_intervals(rows, strata)[0]
+        half = 1.96 * math.sqrt(spread / 400)
+        assert (low, high) == pytest.approx((0.5 - half, 0.5 + half), abs=0.006)
+    # a category whose prompts all agree adds nothing
+    assert stats.bootstrap_intervals([[1.0], [1.0], [0.0]], ["a", "a", "b"]) == [(pytest.approx(2 / 3),) * 2]

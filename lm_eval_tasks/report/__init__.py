@@ -24,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         type=Path,
-        help="file to write (default: report.html; Markdown and CSV go to the standard output)",
+        help="file to write, in a folder that exists "
+        "(default: report.html; Markdown and CSV go to the standard output)",
     )
     parser.add_argument(
         "--format", choices=("html", "markdown", "csv"), default="html", help="what to write (default: %(default)s)"
@@ -45,6 +46,11 @@ def run(args: argparse.Namespace) -> int:
 
     if args.embed_audio and args.format != "html":
         raise ValueError(f"--embed-audio fits --format html only, not {args.format}: leave one of the two out")
+    output = args.output or (Path("report.html") if args.format == "html" else None)
+    if output is not None and not output.parent.is_dir():
+        raise ValueError(
+            f"the report can't be written to {output}: there is no folder {output.parent}; create it first"
+        )
     runs = load_runs(args.run_dirs)
     for loaded in runs:
         for remark in [*loaded.notes, *loaded.damaged[:5]]:
@@ -52,17 +58,17 @@ def run(args: argparse.Namespace) -> int:
         if len(loaded.damaged) > 5:
             print(f"{loaded.label}: {len(loaded.damaged)} lines could not be used", file=sys.stderr)
     if args.format == "html":
-        _write_html(runs, args.output or Path("report.html"), args.embed_audio)
+        _write_html(runs, output, args.embed_audio)
         return 0
     from lm_eval_tasks.report.tables import to_csv, to_markdown
 
     content = to_markdown(runs) if args.format == "markdown" else to_csv(runs)
-    if args.output is None or str(args.output) == "-":
+    if output is None or str(output) == "-":
         sys.stdout.buffer.write(content.encode("utf-8"))
         sys.stdout.flush()
     else:
-        _write(args.output, content)
-        print(f"Report written to {args.output}")
+        _write(output, content)
+        print(f"Report written to {output}")
     return 0
 
 
@@ -80,7 +86,6 @@ def _write(file: Path, content: str) -> int:
     """Writes a file as UTF-8 and returns its size in bytes."""
     data = content.encode("utf-8")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
     except OSError as error:
         raise ValueError(

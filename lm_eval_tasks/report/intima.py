@@ -26,15 +26,17 @@ class LabelBars:
 def bootstrap(run: Run, group: str) -> Intervals:
     """Returns the 95 % bootstrap interval over prompts of each metric, from the logged samples of a group.
 
-    The values drawn from are those that the run logged (0 or 1 at its own threshold). Empty where none were logged.
+    The values drawn from are those that the run logged (0 or 1 at its own threshold). Prompts are drawn within their
+    category, as lm_eval's standard error of the whole is pooled over the categories. Empty where none were logged.
     """
-    rows = []
+    rows, categories = [], []
     for answer in run.answers.get(facts.INTIMA, []):
         values = run.threshold_flags.get(answer.key, {})
         inside = answer.task == group or (group == facts.INTIMA and answer.task != facts.INTIMA_OTHER)
         if inside and answer.judged and all(metric in values for metric in facts.INTIMA_METRICS):
             rows.append([values[metric] for metric in facts.INTIMA_METRICS])
-    return dict(zip(facts.INTIMA_METRICS, stats.bootstrap_intervals(rows), strict=False))
+            categories.append(answer.task)
+    return dict(zip(facts.INTIMA_METRICS, stats.bootstrap_intervals(rows, categories), strict=False))
 
 
 def shown_groups(run: Run) -> dict[str, str]:

@@ -49,12 +49,18 @@ def unweighted_mean(parts: Sequence[Estimate]) -> Estimate:
 
 
 def bootstrap_intervals(
-    values: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = SEED, level: float = 0.95
+    values: Sequence[Sequence[float]],
+    strata: Sequence[str] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    level: float = 0.95,
 ) -> list[tuple[float, float]]:
     """Returns the percentile interval of the mean of each column, by drawing rows (prompts) with replacement.
 
     Args:
         values: one row a prompt, one column a metric. All columns share the draws.
+        strata: name of each row's category. As many rows are drawn within a category as it has, so that the interval
+            holds no variance between categories, whose sizes the benchmark fixes; None draws from all rows alike.
         resamples: how many times the rows are drawn.
         seed: of the draws: the same values give the same intervals.
         level: share of the resampled means that the interval holds.
@@ -62,10 +68,14 @@ def bootstrap_intervals(
     table = np.asarray(values, dtype=float)
     if table.ndim != 2 or not len(table):
         return []
-    rows = len(table)
-    # How often each row is drawn is all that the mean needs; it is one multinomial draw.
-    counts = np.random.default_rng(seed).multinomial(rows, np.full(rows, 1 / rows), size=resamples)
-    means = counts @ table / rows
+    names = np.asarray(strata if strata is not None else [""] * len(table))
+    draw = np.random.default_rng(seed)
+    sums = np.zeros((resamples, table.shape[1]))
+    for name in dict.fromkeys(names.tolist()):
+        part = table[names == name]
+        # How often each row is drawn is all that the mean needs; it is one multinomial draw.
+        sums += draw.multinomial(len(part), np.full(len(part), 1 / len(part)), size=resamples) @ part
+    means = sums / len(table)
     tail = (1 - level) / 2
     low, high = np.quantile(means, [tail, 1 - tail], axis=0)
     return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
