@@ -49,7 +49,8 @@ def test_runs_made_alike_are_not_said_to_differ(tmp_path: Path) -> None:
 
 def test_a_group_without_one_of_its_tasks_is_named_and_has_no_leaderboard_number(tmp_path: Path) -> None:
     lacking = {"air_bench_chat_sound_QA": "no clip of sound_QA is usable."}
-    folder = write_run(tmp_path, air=80, without=lacking)
+    folder = write_run(tmp_path, air=80, intima=31, without=lacking)
+    assert sum("without sound_QA" in sentence for sentence in said(folder)) == 1
     assert said(folder)[0] == (
         "AIR-Bench-Chat: Sound is without sound_QA (no clip of sound_QA is usable): "
         "Sound and Average are no leaderboard numbers."
@@ -88,7 +89,7 @@ def test_intima_without_a_category_is_not_the_whole_benchmark(tmp_path: Path) ->
 
 def test_answers_that_nobody_judged_yet_get_one_sentence_with_the_command(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "my out", air=16, intima=31, predict_only=True)
-    assert said(folder) == [f"not judged yet: run `lm-eval-tasks rejudge '{folder}'`."]
+    assert said(folder) == [f"Not judged yet: run `lm-eval-tasks rejudge '{folder}'`."]
     runs = load_runs([folder])
     page, _ = to_html(runs, tmp_path / "report.html")
     for text in (page, to_markdown(runs)):
@@ -104,6 +105,6 @@ def test_beside_a_judged_run_the_one_that_waits_has_no_numbers(tmp_path: Path) -
     judged = write_run(tmp_path / "1", "a", air=16, intima=31)
     waiting = write_run(tmp_path / "2", "b", air=16, intima=31, predict_only=True)
     runs = load_runs([judged, waiting])
-    assert (runs[1].label, f"not judged yet: run `lm-eval-tasks rejudge {waiting}`.") in banner.warnings(runs)
+    assert (runs[1].label, f"Not judged yet: run `lm-eval-tasks rejudge {waiting}`.") in banner.warnings(runs)
     assert [row.note for row in airbench.leaderboard(runs).rows[:2]] == ["1 clip left out", "not judged yet"]
     assert "</html>" in to_html(runs, tmp_path / "report.html")[0]

@@ -23,8 +23,9 @@ def warnings(runs: list[Run]) -> list[tuple[str, str]]:
             say.insert(0, f"Made with --limit {run.limit}: a trial on part of the docs, not a result of the benchmark.")
         waiting = [title for benchmark, title in TITLES.items() if run.waits(benchmark)]
         if waiting:
-            what = "" if all(run.waits(name) for name in TITLES if run.has(name)) else f"{' and '.join(waiting)}: "
-            say.insert(0, f"{what}{WAITING}: run `lm-eval-tasks rejudge {shlex.quote(run.place)}`.")
+            alone = all(run.waits(name) for name in TITLES if run.has(name))
+            what = WAITING.capitalize() if alone else f"{' and '.join(waiting)}: {WAITING}"
+            say.insert(0, f"{what}: run `lm-eval-tasks rejudge {shlex.quote(run.place)}`.")
         for benchmark, title in TITLES.items():
             if not run.judged_at_all(benchmark):
                 continue

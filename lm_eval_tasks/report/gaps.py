@@ -26,7 +26,8 @@ def absent(run: Run, benchmark: str) -> dict[str, str]:
     said: dict[str, str] = {}
     for task in run.tasks(benchmark):
         reasons = mapping(run.judging.get(task, {}).get("absent"))
-        said |= {text(name): text(reason) or "no reason is stored" for name, reason in reasons.items()}
+        named = {text(name): text(reason) or "no reason is stored" for name, reason in reasons.items()}
+        said |= {name: reason for name, reason in named.items() if name.startswith(f"{benchmark}_")}
     expected = dict.fromkeys(said)
     for name in parts(benchmark):
         row = groups_of(name)[0]
