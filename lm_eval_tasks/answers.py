@@ -93,7 +93,7 @@ def _note_settings(folder: Path, tasks: Iterable[JudgedTask]) -> None:
     file = folder / f"results_{folder.name}.json"
     noted = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"configs": {}}
     for task in tasks:
-        known = {"metadata": task.config.metadata, "settings": task._settings_in_results()}
+        known = {"metadata": task.config.metadata, "settings": task.settings_in_results()}
         noted["configs"].setdefault(task.task_name, known)
     part = file.with_suffix(".part")
     part.write_text(json.dumps(noted, ensure_ascii=False, default=str), encoding="utf-8")

@@ -252,7 +252,7 @@ class JudgedTask(ConfigurableTask):
         dialect = {lesson for record in records for verdict in record["verdicts"] for lesson in verdict["dialect"]}
         summary = {
             "benchmark": self.BENCHMARK,
-            "settings": self._settings_in_results() | {"dialect": sorted(dialect | judge.endpoint.learnt)},
+            "settings": self.settings_in_results() | {"dialect": sorted(dialect | judge.endpoint.learnt)},
             **over_ranks(summarise(records), self._ranks),
             "left_out": self.left_out,
             "absent": self.absent,
@@ -284,7 +284,8 @@ class JudgedTask(ConfigurableTask):
             f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if answered else "",
         )
 
-    def _settings_in_results(self) -> dict[str, Any]:
+    def settings_in_results(self) -> dict[str, Any]:
+        """Everything that shapes the numbers, under the names of the options."""
         keys = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens")
         return {key: getattr(self.settings, key) for key in keys} | self.shaping_settings()
 
