@@ -8,17 +8,7 @@ import random
 import struct
 from pathlib import Path
 
-TASKS = {
-    "speech_QA": 400,
-    "speech_dialogue_QA": 400,
-    "sound_QA": 400,
-    "sound_generation_QA": 100,
-    "music_QA": 400,
-    "music_generation_analysis_QA": 100,
-    "speech_and_sound_QA": 200,
-    "speech_and_music_QA": 200,
-}
-"""Records of each task, in proportion to which a data set of another size is made."""
+from lm_eval_tasks.airbench_chat.scoring import RECORDS
 
 CLIP_BYTES = (40_000, 1_800_000)
 """Smallest and largest clip; the mean is that of the real set, about 0.9 MB."""
@@ -41,10 +31,10 @@ def make(root: Path, records: int, source: Path | None = None) -> Path:
     clips = sorted(source.glob("Chat/*/*.wav")) if source else []
     rng = random.Random(records)
     found: list[dict[str, str]] = []
-    for task, share in TASKS.items():
+    for task, share in RECORDS.items():
         folder = metadata.parent / f"{task}_noise"
         folder.mkdir(parents=True, exist_ok=True)
-        for number in range(round(records * share / sum(TASKS.values()))):
+        for number in range(round(records * share / sum(RECORDS.values()))):
             path = folder / f"{number}.wav"
             if clips:
                 os.link(clips[len(found) % len(clips)], path)

@@ -15,6 +15,7 @@ from lm_eval.tasks import TaskManager
 from lm_eval_tasks import INCLUDE_PATH
 
 ALL = "air_bench_chat"
+SPEECH_QA = f"{ALL}_speech_QA"
 CATEGORIES = [f"{ALL}_{name}" for name in ("speech", "sound", "music", "speech_and_sound", "speech_and_music", "mixed")]
 
 
@@ -106,5 +107,16 @@ def by_role(prediction: float, reference: float, other: servers.Step = "5 5"):
         if first.startswith("answer to"):
             return f"{prediction} {reference}"
         return f"{reference} {prediction}" if second.startswith("answer to") else other
+
+    return answer
+
+
+def filtered(*bad: tuple[str, int]) -> Any:
+    """A judge that refuses the records named as (task, number), and gives 10 to number 0 and 4 to the others."""
+
+    def answer(asked: servers.Asked) -> Any:
+        if question(asked) in bad:
+            return servers.refused(400, "content management policy", code="content_filter")
+        return "10 10" if question(asked)[1] == 0 else "4 4"
 
     return answer

@@ -175,3 +175,13 @@ def runs(
     server.script("judge", stored_runs.scores)
     monkeypatch.chdir(tmp_path)
     return stored_runs.Runs(server, make_data(**stored_runs.DOCS), tmp_path)
+
+
+@pytest.fixture
+def airbench_server(server: servers.Server) -> servers.Server:
+    """The scripted server, whose model says what it was asked and whose judge says "8 6"."""
+    from airbench_runs import listener  # which imports this file
+
+    server.script("model", listener)
+    server.script("judge", "8 6")
+    return server
