@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from lm_eval.api.instance import Instance
-from tenacity import RetryCallState, retry, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_exponential
 from tqdm import tqdm
 
 from lm_eval_tasks.audio import BadAudio
@@ -108,23 +108,17 @@ class Generation:
         self._in_a_row = 0
         self._details: dict[str, str] = {}  # what the server said first, by reason
         self._resumes = bool(model.cache_hook.dbdict)  # answers of this run, of which the other requests are left
-        self._patiently_send = retry(
-            stop=lambda state: self.stopped is not None or stop_after_attempt(model.max_retries)(state),
-            wait=_wait,
-            retry=retry_if_exception_type(Passing),
-            reraise=True,
-            before_sleep=lambda state: log.info("Attempt %d: %s", state.attempt_number, state.outcome.exception()),
-        )(self._send)
 
     async def run(self) -> None:
         """Send everything."""
         waiting = iter(enumerate(self.requests))
 
         async def work(session: aiohttp.ClientSession) -> None:
+            patience = self._patience()
             for index, request in waiting:
                 if self.stopped:
                     return
-                self.answers[index] = await self._answer(session, request)
+                self.answers[index] = await self._answer(patience, session, request)
                 self.bar.update()
 
         async with self.model.session() as session:
@@ -159,11 +153,22 @@ class Generation:
             raise ModelUnavailable(f"{count} of {total} requests have no answer: {what}.{why} {again}")
         log.error("%d of %d REQUESTS HAVE NO ANSWER: %s.%s %s", count, total, what, why, again)
 
-    async def _answer(self, session: aiohttp.ClientSession, request: Instance) -> str:
+    def _patience(self) -> AsyncRetrying:
+        """How one worker tries a request again; for all its requests, as each such object is a cycle that stays."""
+        last = stop_after_attempt(self.model.max_retries)
+        return AsyncRetrying(
+            stop=lambda state: self.stopped is not None or last(state),
+            wait=_wait,
+            retry=retry_if_exception_type(Passing),
+            reraise=True,
+            before_sleep=lambda state: log.info("Attempt %d: %s", state.attempt_number, state.outcome.exception()),
+        )
+
+    async def _answer(self, patience: AsyncRetrying, session: aiohttp.ClientSession, request: Instance) -> str:
         """One answer, stored and handed on the moment it is there."""
         try:
             body = await asyncio.to_thread(self.model.request_body, *request.args)
-            answer = await self._patiently_send(session, body)
+            answer = await patience(self._send, session, body)
         except BadAudio as error:
             return self._without(NoAnswer("audio gone or damaged", str(error)))
         except NoAnswer as failure:
