@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pybase64
 
@@ -16,6 +17,9 @@ ARRAY_RATE = 16_000
 _MIME = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "ogg": "audio/ogg"}
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 """How a file begins that stands for one that Git LFS has not fetched."""
+
+_BLOCK = 3 << 14
+"""Bytes that are encoded at once; a multiple of 3, so that the pieces of base64 text join."""
 
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # what a program writes that streams a WAV and can't come back to fill the size in
 
@@ -63,10 +67,10 @@ def inspect_audio(path: str | Path) -> dict[str, Any]:
     """
     import soundfile
 
-    path = Path(path)
+    path = os.path.abspath(path)
     try:
-        stat = path.stat()
-        with path.open("rb") as file:
+        stat = os.stat(path)
+        with open(path, "rb") as file:
             head = file.read(64)
             cut = _wav_is_cut(file, stat.st_size) if sniff_format(head) == "wav" else False
     except FileNotFoundError:
@@ -92,7 +96,7 @@ def inspect_audio(path: str | Path) -> dict[str, Any]:
     if cut:
         raise BadAudio("truncated (shorter than its header says)")
     return {
-        "path": str(path.absolute()),
+        "path": path,
         "format": sniff_format(head) or kind.lower(),
         "native_rate": rate,
         "seconds": round(frames / rate, 3),
@@ -160,8 +164,8 @@ def read_samples(path: str | Path, rate: int) -> Any:
     return (mono / peak if peak > 1.0 else mono).astype(numpy.float32)
 
 
-def encoded_audio(ref: dict[str, Any]) -> tuple[bytes, str]:
-    """Base64 of what is sent of one clip, and its format; reads, and resamples where asked to, now.
+def encoded_audio(ref: dict[str, Any]) -> tuple[mmap.mmap, str]:
+    """Base64 of what is sent of one clip, as bytes, and its format; reads, and resamples where asked to, now.
 
     Args:
         ref: the fields of ``AudioRef`` and ``resample`` (Hz or None; None sends the file's own bytes untouched).
@@ -169,13 +173,32 @@ def encoded_audio(ref: dict[str, Any]) -> tuple[bytes, str]:
     Raises:
         BadAudio: the file has gone or changed into something that cannot be decoded since it was checked.
     """
-    path, form = Path(ref["path"]), ref["format"]
+    path = ref["path"]
     if ref.get("resample"):
-        return pybase64.b64encode(_as_wav(path, ref["resample"])), "wav"
+        wav = _as_wav(path, ref["resample"])
+        return _base64(wav, wav.getbuffer().nbytes, path), "wav"
     try:
-        return pybase64.b64encode(path.read_bytes()), form
+        with open(path, "rb") as file:
+            return _base64(file, os.fstat(file.fileno()).st_size, path), ref["format"]
     except OSError as error:
         raise BadAudio(f"{path}: {error.strerror}; it was there when the run began") from None
+
+
+def _base64(file: BinaryIO, size: int, path: str) -> mmap.mmap:
+    """Base64 of a file in memory of its own, which goes back to the system when it is no longer used.
+
+    Where malloc puts clips of all sizes, the holes that they leave grow with their number.
+    """
+    try:
+        text = mmap.mmap(-1, 4 * max(1, -(-size // 3)))
+        while block := file.read(_BLOCK):
+            text.write(pybase64.b64encode(block))
+        whole = text.tell() == len(text)
+    except ValueError:  # it is longer than its size said
+        whole = False
+    if not whole:
+        raise BadAudio(f"{path}: its size changed while it was read")
+    return text
 
 
 def audio_part(ref: dict[str, Any], data: str, form: str) -> dict[str, Any]:
@@ -200,15 +223,16 @@ def file_part(ref: dict[str, Any]) -> dict[str, Any]:
     return {"type": "audio_url", "audio_url": {"url": Path(ref["path"]).as_uri()}}
 
 
-def _as_wav(path: Path, rate: int) -> bytes:
+def _as_wav(path: str, rate: int) -> io.BytesIO:
     import soundfile
 
     buffer = io.BytesIO()
     soundfile.write(buffer, read_samples(path, rate), rate, format="WAV", subtype="PCM_16")
-    return buffer.getvalue()
+    buffer.seek(0)
+    return buffer
 
 
-def find_audio(root: Path, folder: str, name: str) -> Path:
+def find_audio(root: str | Path, folder: str, name: str) -> str:
     """Where a clip lies: exactly there, or under the same name in another case or Unicode form.
 
     Args:
@@ -220,22 +244,23 @@ def find_audio(root: Path, folder: str, name: str) -> Path:
         ValueError: the path leaves the data folder.
         BadAudio: no such file, or two that differ from the name in nothing but case.
     """
-    root = Path(os.path.normpath(root))
-    exact = Path(os.path.normpath(root / folder / name))
-    if "\0" in name or not exact.is_relative_to(root) or exact == root or Path(name).is_absolute():
+    within = os.path.join(os.path.normpath(root), "")
+    exact = os.path.normpath(os.path.join(within, folder, name))
+    if "\0" in name or not exact.startswith(within) or os.path.isabs(name):
         raise ValueError(f"path {name!r} in folder {folder!r} leaves the data folder {root}")
     if os.path.lexists(exact):  # unlike exists(), false for a name that no file system takes
         return exact
-    alike = [path for path in _listing(exact.parent) if _folded(path.name) == _folded(exact.name)]
+    there, asked = os.path.split(exact)
+    alike = [other for other in _listing(there) if _folded(other) == _folded(asked)]
     if len(alike) > 1:
-        raise BadAudio(f"ambiguous: {', '.join(sorted(path.name for path in alike))}")
+        raise BadAudio(f"ambiguous: {', '.join(sorted(alike))}")
     if not alike:
         raise BadAudio("missing")
-    return alike[0]
+    return os.path.join(there, alike[0])
 
 
-def _listing(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if os.path.isdir(folder) else []  # noqa: PTH112 - is_dir() raises for names too long
+def _listing(folder: str) -> list[str]:
+    return os.listdir(folder) if os.path.isdir(folder) else []
 
 
 def _folded(name: str) -> str:

@@ -7,6 +7,7 @@ tuple's own item holds the clip by reference, which is what caches, logs and has
 from __future__ import annotations
 
 import json
+import mmap
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -34,8 +35,8 @@ class AudioChat(JsonChatStr):
         """The messages as JSON as a server takes them. Reads the audio file now; raises ``BadAudio`` if it can't."""
         return b"".join(self.body(list)).decode()
 
-    def body(self, payload: Callable[[list[dict[str, Any]]], Any]) -> bytes:
-        """A request as JSON in bytes, made with a single copy of the clips' base64 text.
+    def body(self, payload: Callable[[list[dict[str, Any]]], Any]) -> list[bytes | mmap.mmap]:
+        """A request as JSON in pieces of bytes, made with a single copy of the clips' base64 text.
 
         JSON is made around a mark for each clip and then cut there: passing megabytes of base64 through a JSON encoder
         would cost three times as much as the encoding itself.
@@ -46,7 +47,7 @@ class AudioChat(JsonChatStr):
         Raises:
             BadAudio: a clip can't be read any more.
         """
-        clips: list[tuple[bytes, bytes]] = []
+        clips: list[tuple[bytes, mmap.mmap]] = []
 
         def expand(part: dict[str, Any]) -> dict[str, Any]:
             if part.get("type") != REFERENCE:

@@ -6,8 +6,10 @@ import base64
 import io
 import json
 import os
+import random
 import struct
 import unicodedata
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -217,11 +219,28 @@ def test_the_files_own_bytes_are_sent_untouched(tmp_path, kind, mime):
     ref = reference(path, part="input_audio")
     data, form = encoded_audio(ref)
     assert base64.b64decode(data) == path.read_bytes() and form == kind.lower()
-    text = data.decode()
+    text = bytes(data).decode()
     assert audio_part(ref, text, form)["input_audio"] == {"data": text, "format": form}
     uri = f"data:{mime};base64,{text}"
     assert audio_part({**ref, "part": "input_audio_data_uri"}, text, form)["input_audio"]["data"] == uri
     assert audio_part({**ref, "part": "audio_url"}, text, form) == {"type": "audio_url", "audio_url": {"url": uri}}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 49151, 49152, 49153, 98304, 200_000, 1_000_001])
+def test_base64_of_a_file_of_any_size_is_what_the_standard_library_makes_of_it(tmp_path, size):
+    path = tmp_path / "clip.wav"
+    path.write_bytes(random.Random(size).randbytes(size))
+    data, _ = encoded_audio({"path": str(path), "format": "wav"})
+    assert bytes(data) == base64.b64encode(path.read_bytes())
+
+
+@pytest.mark.parametrize("told", [0, 999, 1004, 2000])
+def test_a_file_that_changes_its_size_while_it_is_read_is_bad_audio(tmp_path, monkeypatch, told):
+    path = tmp_path / "clip.wav"
+    path.write_bytes(b"x" * 1000)
+    monkeypatch.setattr(os, "fstat", lambda _: SimpleNamespace(st_size=told))
+    with pytest.raises(BadAudio, match=r"clip\.wav: its size changed"):
+        encoded_audio({"path": str(path), "format": "wav"})
 
 
 def test_a_file_url_names_the_file_with_its_name_escaped(tmp_path):
@@ -271,13 +290,13 @@ def touch(path):
 )
 def test_a_name_is_found_in_another_case_or_unicode_form(tmp_path, there, asked):
     path = touch(tmp_path / "folder" / there)
-    assert find_audio(tmp_path, "folder", asked) == path
+    assert find_audio(tmp_path, "folder", asked) == str(path)
 
 
 def test_the_exact_name_comes_before_one_that_is_alike(tmp_path):
     for name in ("a.wav", "A.wav"):
         touch(tmp_path / "folder" / name)
-    assert find_audio(tmp_path, "folder", "A.wav").name == "A.wav"
+    assert find_audio(tmp_path, "folder", "A.wav") == str(tmp_path / "folder" / "A.wav")
     with pytest.raises(BadAudio, match=r"ambiguous: A\.wav, a\.wav"):
         find_audio(tmp_path, "folder", "a.WAV")
 
@@ -308,7 +327,7 @@ def test_a_name_that_leaves_the_folder_is_refused(tmp_path, name):
 
 def test_a_folder_given_with_dots_is_the_same_folder(tmp_path):
     path = touch(tmp_path / "data" / "folder" / "a.wav")
-    assert find_audio(tmp_path / "other" / ".." / "data", "folder", "a.wav") == path
+    assert find_audio(tmp_path / "other" / ".." / "data", "folder", "a.wav") == str(path)
 
 
 def test_a_link_to_a_file_elsewhere_is_followed_as_a_hubs_cache_needs_it(tmp_path):
