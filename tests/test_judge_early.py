@@ -53,12 +53,14 @@ def test_judging_begins_while_the_model_is_still_answering(server, make_data):
     assert results["results"][TASK]["sample_len"] == 6 and server.calls() == 1 + 12
 
 
-def test_early_or_late_the_numbers_and_the_records_are_the_same(server, make_data):
+@pytest.mark.parametrize("stored", [True, False])
+def test_early_or_late_the_numbers_and_the_records_are_the_same(server, make_data, tmp_path, stored):
     server.script("model", echo)
     replies = {"1?": "7 5", "2?": "no verdict"}
     server.script("judge", lambda asked: next((text for mark, text in replies.items() if mark in asked.text), "8 6"))
     root = make_data(speech_QA=6)
-    early, late = (evaluate(server, root, judge_cache=False, judge_early=early) for early in (True, False))
+    caches = {early: stored and str(tmp_path / f"{early}.sqlite") for early in (True, False)}
+    early, late = (evaluate(server, root, judge_cache=cache, judge_early=early) for early, cache in caches.items())
     assert judgements(early) == judgements(late)
     assert early["results"][TASK] == late["results"][TASK]
     judging = [run["configs"][TASK]["metadata"]["judging"] for run in (early, late)]

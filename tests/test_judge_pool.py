@@ -282,7 +282,7 @@ def test_two_models_in_one_run_are_an_error_in_the_log(server, make_judge, caplo
     judge = make_judge()
     judge.ask(questions(6), "Judging")
     (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]
-    assert "MORE THAN ONE JUDGE" in record.message and judge.answered_by == {"judge-1": 3, "judge-2": 3}
+    assert "MORE THAN ONE JUDGE" in record.message and judge.answered_by == {"judge-1", "judge-2"}
 
 
 def test_two_models_are_noticed_where_one_is_in_the_cache(server, make_judge, tmp_path, caplog):
@@ -309,12 +309,33 @@ def test_the_same_question_at_once_is_asked_once_where_there_is_a_cache(server, 
     assert [outcome.value for outcome in outcomes] == [(8, 6), (8, 6)] and server.calls() == 1
 
 
-def test_a_submitted_question_is_put_once_and_counts_as_asked(server, make_judge):
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_submitted_question_is_put_once_and_counts_as_asked(server, make_judge, tmp_path, stored):
     server.script("judge", "8 6")
-    judge = make_judge(judge_cache=False)
+    judge = make_judge(judge_cache=stored and str(tmp_path / "c.sqlite"))
     assert judge.submit(QUESTION).result(5).value == (8, 6)
     (outcome,) = judge.ask([QUESTION], "Judging")
     assert outcome.value == (8, 6) and not outcome.cached and server.calls() == 1
+
+
+def test_a_submitted_question_that_was_stored_before_or_is_asked_again_counts_as_stored(server, make_judge, tmp_path):
+    server.script("judge", "8 6")
+    stored = str(tmp_path / "c.sqlite")
+    judge = make_judge(judge_cache=stored)
+    judge.submit(QUESTION).result(5)
+    assert [outcome.cached for outcome in judge.ask([QUESTION, QUESTION], "Judging")] == [False, True]
+    later = make_judge(judge_cache=stored)
+    assert later.submit(QUESTION).result(5).cached
+    assert later.ask([QUESTION], "Judging")[0].cached and server.calls() == 1
+
+
+def test_a_submitted_verdict_that_the_cache_has_lost_is_asked_for_again(server, make_judge, tmp_path):
+    server.script("judge", "8 6")
+    judge = make_judge(judge_cache=str(tmp_path / "c.sqlite"))
+    judge.submit(QUESTION).result(5)
+    judge.cache.close()
+    (outcome,) = judge.ask([QUESTION], "Judging")
+    assert outcome.value == (8, 6) and not outcome.cached and server.calls() == 2
 
 
 def test_an_outage_while_questions_were_submitted_is_forgotten_when_all_are_asked(server, make_judge):

@@ -50,6 +50,7 @@ class VerdictCache:
             self._db.execute(
                 "PRAGMA synchronous=NORMAL"
             )  # survives a killed process; a power cut may cost the last few
+            self._db.execute("PRAGMA cache_size=-256")  # KiB, however many verdicts there are
             self._db.executescript(_TABLES)
             self._db.execute("INSERT OR IGNORE INTO finished VALUES ('writable')")
         except (sqlite3.Error, OSError) as error:

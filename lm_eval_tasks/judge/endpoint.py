@@ -13,7 +13,7 @@ from typing import Any
 
 import openai
 
-from lm_eval_tasks.judge.question import storable
+from lm_eval_tasks.judge.question import NoVerdict, storable
 from lm_eval_tasks.settings import NO_KEY, JudgeSettings, judge_api_key
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -45,6 +45,18 @@ class Reply:
     prompt_tokens: int
     completion_tokens: int
     refused: bool = False
+
+    def usable_text(self) -> str:
+        """The text, which may be a verdict. Raises ``NoVerdict`` where it can't be one."""
+        if self.finish == MALFORMED:
+            raise NoVerdict("malformed reply")
+        if self.finish == "length":
+            raise NoVerdict("cut short")
+        if self.refused:
+            raise NoVerdict("refused by the judge")
+        if not self.text.strip():
+            raise NoVerdict("empty reply")
+        return self.text
 
 
 _KEY_VARIABLES = "JUDGE_API_KEY (or OPENAI_API_KEY)"

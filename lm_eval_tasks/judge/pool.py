@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import Counter
 from collections.abc import Collection, Coroutine
 from concurrent.futures import Future
 from dataclasses import replace
@@ -15,7 +14,7 @@ from weakref import WeakValueDictionary
 from tqdm import tqdm
 
 from lm_eval_tasks.judge.cache import VerdictCache
-from lm_eval_tasks.judge.endpoint import MALFORMED, CallFailed, Endpoint, Reply, Stopped, Unreachable
+from lm_eval_tasks.judge.endpoint import MALFORMED, CallFailed, Endpoint, Stopped, Unreachable
 from lm_eval_tasks.judge.question import NoVerdict, Question, Unjudged, Verdict
 from lm_eval_tasks.settings import JudgeSettings, judge_api_key
 
@@ -46,7 +45,7 @@ class Judge:
     Attributes:
         fresh: whether every question is put again, whatever is stored.
         stopped: why no further question is put, or None.
-        answered_by: how many verdicts each model name of the server gave.
+        answered_by: the models that gave this run's verdicts, as the server named them.
     """
 
     _shared: dict[tuple[JudgeSettings, str], Judge] = {}  # noqa: RUF012 - one process-wide table, see of()
@@ -58,13 +57,14 @@ class Judge:
         self.fresh = False
         self.stopped: str | None = None
         self._remembered: dict[str, dict[str, Any]] = {}
-        self.answered_by: Counter[str] = Counter()
+        self.answered_by: set[str] = set()
         self._checked = self._has_asked = False
         self._give_ups = 0
         self._loop = asyncio.new_event_loop()
         self._limit = asyncio.Semaphore(settings.judge_concurrency)
         self._putting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._early: dict[str, asyncio.Task[Verdict | Unjudged]] = {}
+        self._early_calls: set[str] = set()  # keys of what was asked early and is in the cache: no need to hold it here
         self._backlog = threading.BoundedSemaphore(BACKLOG * settings.judge_concurrency)
         threading.Thread(target=self._loop.run_forever, name="judge", daemon=True).start()
 
@@ -79,7 +79,7 @@ class Judge:
 
     def begin_run(self) -> None:
         """Forget what holds for one run only. Called before each task's requests; asking ends a run's beginning."""
-        self._early.clear()  # of a run that was broken off: this one has no answers yet
+        self._early.clear(), self._early_calls.clear()  # of a run that was broken off: this one has no answers yet
         if self._has_asked:
             self._has_asked = self._checked = False
             self.stopped, self._give_ups = None, 0
@@ -153,7 +153,7 @@ class Judge:
                     f"{address} answered with something that is no chat completion: set judge_base_url to the address "
                     "that ends before /chat/completions. Nothing has been generated yet."
                 )
-            _value(trial, reply)
+            trial.parse(reply.usable_text())
         except NoVerdict as error:
             log.warning(
                 "%s answered a trial question, but not with a verdict (%s): %r", address, error, reply.text[:200]
@@ -188,8 +188,12 @@ class Judge:
             key = self.key(question)
             if key in self._early:
                 return await self._early[key]
-            self._early[key] = asyncio.current_task()
-            return await self._put(question)
+            task = self._early[key] = asyncio.current_task()
+            outcome = await self._put(question)
+            if self._early.get(key) is task and isinstance(outcome, Verdict) and self.knows(question):
+                del self._early[key]
+                self._early_calls |= set() if outcome.cached else {key}
+            return outcome
         finally:
             self._backlog.release()
 
@@ -234,10 +238,12 @@ class Judge:
     def _stored(self, question: Question, key: str) -> Verdict | None:
         stored = None if self.fresh else self._remembered.get(key) or self.cache.get(key)
         try:
-            verdict = Verdict(question.parse(stored["reply"]), **stored, cached=True) if stored else None
+            asked_early = key in self._early_calls
+            verdict = Verdict(question.parse(stored["reply"]), **stored, cached=not asked_early) if stored else None
         except (ValueError, TypeError, KeyError, AttributeError):  # stored by another version of this package
             return None
         if verdict:
+            self._early_calls.discard(key)  # if it occurs again, that costs no second call
             self._heard_from(verdict.judge)
         return verdict
 
@@ -254,7 +260,7 @@ class Judge:
             about = {"reply": reply.text, "judge": reply.model, "attempts": attempt}
             about |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
             try:
-                return Verdict(_value(question, reply), **about, dialect=sorted(self.endpoint.learnt))
+                return Verdict(question.parse(reply.usable_text()), **about, dialect=sorted(self.endpoint.learnt))
             except NoVerdict as error:
                 outcome = Unjudged(str(error), **about)
             room *= 2 if reply.finish == "length" else 1
@@ -277,25 +283,13 @@ class Judge:
             log.error("%s. Judging ends here; every verdict so far is kept.", why)
 
     def _heard_from(self, model: str) -> None:
-        self.answered_by[model] += 1
         asked = self.settings.judge_model
-        if self.answered_by[model] > 1 or not model:
+        if model in self.answered_by or not model:
             return
+        self.answered_by.add(model)
         if model != asked:
             log.warning("The judge was asked for as %r, and the server says that %r answered.", asked, model)
-        if len(others := sorted(filter(None, self.answered_by))) > 1:
+        if len(others := sorted(self.answered_by)) > 1:
             log.error(
                 "MORE THAN ONE JUDGE ANSWERED IN THIS RUN: %s. Its scores must not be compared.", ", ".join(others)
             )
-
-
-def _value(question: Question, reply: Reply) -> Any:
-    if reply.finish == MALFORMED:
-        raise NoVerdict("malformed reply")
-    if reply.finish == "length":
-        raise NoVerdict("cut short")
-    if reply.refused:
-        raise NoVerdict("refused by the judge")
-    if not reply.text.strip():
-        raise NoVerdict("empty reply")
-    return question.parse(reply.text)
