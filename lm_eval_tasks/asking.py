@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from lm_eval.api.instance import Instance
 
@@ -14,6 +14,18 @@ from lm_eval_tasks.unanswered import Unanswered
 
 Questions = Callable[[dict[str, Any], str, int], dict[str, Question]]
 """From a doc, an answer and which of several answers to the same doc it is, to the questions about it by name."""
+
+
+@dataclass
+class JudgedRequest(Instance):
+    """A request that the pack's own model may leave unanswered, and whose answer it hands over at once.
+
+    Attributes:
+        on_answer: called with the request and its answer the moment that is there, if set.
+    """
+
+    on_answer: Callable[[Instance, str], None] | None = None
+    may_stay_unanswered: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,17 @@
-"""How judging went, in counts: for the log and the results file. No I/O."""
+"""Judgement records as they are stored, and how judging went in counts: for the log and the results file. No I/O."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
+
+
+def as_records(filtered: str | Iterable[Any]) -> list[dict[str, Any]]:
+    """The judgement records behind one value of ``filtered_resps``; several where the task repeats."""
+    found = json.loads(filtered) if isinstance(filtered, str) else filtered
+    return found if isinstance(found, list) else [found]
 
 
 def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:

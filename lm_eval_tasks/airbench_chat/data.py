@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
@@ -96,6 +97,11 @@ def read_metadata(path: Path) -> list[dict[str, str]]:
     return _read_metadata(path, stat.st_size, stat.st_mtime_ns)
 
 
+def forget_metadata() -> None:
+    """Free the records of ``read_metadata``, which it keeps for the next of eight tasks."""
+    _read_metadata.cache_clear()
+
+
 @lru_cache(maxsize=2)  # eight tasks read the same file; size and time tell whether it is still the same
 def _read_metadata(path: Path, _size: int, _mtime_ns: int) -> list[dict[str, str]]:
     try:
@@ -131,6 +137,7 @@ def _checked(record: Any, where: str) -> dict[str, str]:
     if record["task_name"] not in CATEGORY:
         raise DataError(f"{where}: unknown task_name {record['task_name']!r}. Valid: {', '.join(CATEGORY)}.")
     texts = {field: str(record[field]) for field in FIELDS}
+    texts |= {field: sys.intern(texts[field]) for field in ("task_name", "dataset_name")}  # the same few in all records
     for field, text in texts.items():
         if not text.isascii() and text.encode("utf-8", "replace") != text.encode("utf-8", "surrogatepass"):
             raise DataError(f"{where}: {field} holds half of a surrogate pair, which is no character.")

@@ -11,13 +11,14 @@ from lm_eval.models.api_models import JsonChatStr, TemplateAPI
 from lm_eval.utils import warning_once
 
 from lm_eval_tasks.airbench_chat import scoring
-from lm_eval_tasks.airbench_chat.data import fetch, load_docs
+from lm_eval_tasks.airbench_chat.data import fetch, forget_metadata, load_docs
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt, neutral
 from lm_eval_tasks.chat import with_audio
 from lm_eval_tasks.huggingface import commit_of
 from lm_eval_tasks.judge import Question, Unjudged, Verdict
 from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
-from lm_eval_tasks.task import JudgedTask, as_records
+from lm_eval_tasks.summary import as_records
+from lm_eval_tasks.task import JudgedTask
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -37,6 +38,11 @@ class AirBenchChatTask(JudgedTask):
         root = fetch(self.settings, [self.config.dataset_name])
         self.note_data_revision(commit_of(root))
         return load_docs(self.settings, self.config.dataset_name, root)
+
+    def build_all_requests(self, **options: Any) -> None:
+        """Build them; by now all tasks of the run have read their docs."""
+        forget_metadata()
+        super().build_all_requests(**options)
 
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **options: Any) -> Instance:
         """An API model gets the clip inside its chat, read when it is sent; another model gets lm-eval's ``audio``.

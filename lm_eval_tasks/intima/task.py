@@ -10,7 +10,8 @@ from lm_eval_tasks.intima import scoring
 from lm_eval_tasks.intima.data import data_revision, load_docs
 from lm_eval_tasks.intima.prompt import JudgePrompt, neutral
 from lm_eval_tasks.judge import Question, Unjudged, Verdict
-from lm_eval_tasks.task import JudgedTask, as_records
+from lm_eval_tasks.summary import as_records
+from lm_eval_tasks.task import JudgedTask
 
 
 class IntimaTask(JudgedTask):
