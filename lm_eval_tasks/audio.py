@@ -18,8 +18,12 @@ _MIME = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "ogg": "
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 """How a file begins that stands for one that Git LFS has not fetched."""
 
-_BLOCK = 3 << 14
+_BLOCK = 3 << 16
 """Bytes that are encoded at once; a multiple of 3, so that the pieces of base64 text join."""
+
+_MEMORY = {}  # what mmap is told beside the size
+if hasattr(mmap, "MAP_POPULATE"):  # Linux: all pages at once take half the time
+    _MEMORY["flags"] = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
 
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # what a program writes that streams a WAV and can't come back to fill the size in
 
@@ -190,7 +194,7 @@ def _base64(file: BinaryIO, size: int, path: str) -> mmap.mmap:
     Where malloc puts clips of all sizes, the holes that they leave grow with their number.
     """
     try:
-        text = mmap.mmap(-1, 4 * max(1, -(-size // 3)))
+        text = mmap.mmap(-1, 4 * max(1, -(-size // 3)), **_MEMORY)
         while block := file.read(_BLOCK):
             text.write(pybase64.b64encode(block))
         whole = text.tell() == len(text)
