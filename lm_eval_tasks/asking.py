@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from lm_eval.api.instance import Instance
@@ -24,7 +24,7 @@ class JudgedRequest(Instance):
         on_answer: called with the request and its answer the moment that is there, if set.
     """
 
-    on_answer: Callable[[Instance, str], None] | None = None
+    on_answer: Callable[[Instance, str], None] | None = field(default=None, repr=False, compare=False)
     may_stay_unanswered: ClassVar[bool] = True
 
 

@@ -195,6 +195,9 @@ def _base64(file: BinaryIO, size: int, path: str) -> mmap.mmap:
     """
     try:
         text = mmap.mmap(-1, 4 * max(1, -(-size // 3)), **_MEMORY)
+    except OSError as error:  # which would look like a fault of the file
+        raise MemoryError(f"{path}: no memory for its {size} bytes ({error.strerror})") from None
+    try:
         while block := file.read(_BLOCK):
             text.write(pybase64.b64encode(block))
         whole = text.tell() == len(text)
@@ -248,9 +251,9 @@ def find_audio(root: str | Path, folder: str, name: str) -> str:
         ValueError: the path leaves the data folder.
         BadAudio: no such file, or two that differ from the name in nothing but case.
     """
-    within = os.path.join(os.path.normpath(root), "")
+    within = os.path.join(os.path.abspath(root), "")
     exact = os.path.normpath(os.path.join(within, folder, name))
-    if "\0" in name or not exact.startswith(within) or os.path.isabs(name):
+    if "\0" in name or not exact.startswith(within) or exact == within or os.path.isabs(name):
         raise ValueError(f"path {name!r} in folder {folder!r} leaves the data folder {root}")
     if os.path.lexists(exact):  # unlike exists(), false for a name that no file system takes
         return exact

@@ -136,7 +136,8 @@ class JudgedTask(ConfigurableTask):
     def doc_to_text(self, doc: dict[str, Any], doc_to_text: Any = None) -> Any:
         """As lm-eval has it, but a template is compiled once; for each doc that would take a third of a millisecond."""
         template = self.config.doc_to_text if doc_to_text is None else doc_to_text
-        if isinstance(template, str) and "{{" in template and template not in self.features and not self.prompt:
+        plain = not self.prompt and self.config.doc_to_choice is None
+        if plain and isinstance(template, str) and "{{" in template and template not in self.features:
             return _compiled(template).render(**doc)
         return super().doc_to_text(doc, doc_to_text)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import errno
 import io
 import json
+import mmap
 import os
 import random
 import struct
@@ -243,6 +245,17 @@ def test_a_file_that_changes_its_size_while_it_is_read_is_bad_audio(tmp_path, mo
         encoded_audio({"path": str(path), "format": "wav"})
 
 
+def test_no_memory_for_a_clip_is_no_fault_of_the_clip(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    path = write_tone(tmp_path / "clip.wav")
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    for resample in (None, 16000):
+        with pytest.raises(MemoryError, match=r"clip\.wav: no memory"):
+            encoded_audio(reference(path, resample=resample))
+
+
 def test_a_file_url_names_the_file_with_its_name_escaped(tmp_path):
     path = write_tone(tmp_path / "a clip \u00e4#?.wav")
     url = file_part(reference(path))["audio_url"]["url"]
@@ -328,6 +341,14 @@ def test_a_name_that_leaves_the_folder_is_refused(tmp_path, name):
 def test_a_folder_given_with_dots_is_the_same_folder(tmp_path):
     path = touch(tmp_path / "data" / "folder" / "a.wav")
     assert find_audio(tmp_path / "other" / ".." / "data", "folder", "a.wav") == str(path)
+
+
+def test_a_folder_may_be_given_from_where_one_is(tmp_path, monkeypatch):
+    path = touch(tmp_path / "folder" / "a.wav")
+    monkeypatch.chdir(tmp_path)
+    assert find_audio(".", "folder", "a.wav") == str(path)
+    with pytest.raises(ValueError, match="leaves the data folder"):
+        find_audio("/", "", ".")
 
 
 def test_a_link_to_a_file_elsewhere_is_followed_as_a_hubs_cache_needs_it(tmp_path):

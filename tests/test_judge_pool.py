@@ -329,6 +329,18 @@ def test_a_submitted_question_that_was_stored_before_or_is_asked_again_counts_as
     assert later.ask([QUESTION], "Judging")[0].cached and server.calls() == 1
 
 
+def test_what_was_submitted_before_the_cache_was_full_is_not_asked_again(server, make_judge, tmp_path):
+    server.script("judge", lambda _: said("8 6" + " " * 3000))
+    judge = make_judge(judge_cache=str(tmp_path / "c.sqlite"))
+    for number, question in enumerate(questions(20)):
+        if number == 10:
+            (pages,) = judge.cache._db.execute("PRAGMA page_count").fetchone()
+            judge.cache._db.execute(f"PRAGMA max_page_count={pages}").fetchone()
+        judge.submit(question).result(5)
+    outcomes = judge.ask(questions(20), "Judging")
+    assert [outcome.cached for outcome in outcomes] == [False] * 20 and server.calls() == 20
+
+
 def test_a_submitted_verdict_that_the_cache_has_lost_is_asked_for_again(server, make_judge, tmp_path):
     server.script("judge", "8 6")
     judge = make_judge(judge_cache=str(tmp_path / "c.sqlite"))

@@ -26,7 +26,8 @@ def cache_folder() -> Path:
 class VerdictCache:
     """An SQLite file that several processes may share.
 
-    Whatever goes wrong with it (damaged, read-only, disk full) is one warning, and the run goes on without it.
+    Whatever goes wrong with it (damaged, read-only, disk full) is one warning, and the run goes on without it. Where it
+    can't be written any more, what was written before can still be read.
 
     Args:
         where: True for the file in the user's cache folder, a path for another one, False for none.
@@ -41,6 +42,7 @@ class VerdictCache:
             else Path(where).expanduser()
         )
         self._db: sqlite3.Connection | None = None
+        self._full = False
         if self.path is None:
             return
         try:
@@ -54,11 +56,12 @@ class VerdictCache:
             self._db.executescript(_TABLES)
             self._db.execute("INSERT OR IGNORE INTO finished VALUES ('writable')")
         except (sqlite3.Error, OSError) as error:
-            self._give_up(error)
+            self._warn(error)
+            self.close()
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The stored reply of a question, or None."""
-        row = self._run("SELECT reply FROM verdict WHERE key = ?", key)
+        row = self._read("SELECT reply FROM verdict WHERE key = ?", key)
         try:
             return json.loads(row[0]) if row else None
         except ValueError:
@@ -66,15 +69,15 @@ class VerdictCache:
 
     def put(self, key: str, reply: dict[str, Any]) -> None:
         """Store a usable reply. Unusable and cut-short ones must not come here."""
-        self._run("INSERT OR REPLACE INTO verdict VALUES (?, ?)", key, json.dumps(reply))
+        self._write("INSERT OR REPLACE INTO verdict VALUES (?, ?)", key, json.dumps(reply))
 
     def is_finished(self, key: str) -> bool:
         """Whether a task with exactly these requests and settings was judged to its end before."""
-        return self._run("SELECT 1 FROM finished WHERE key = ?", key) is not None
+        return self._read("SELECT 1 FROM finished WHERE key = ?", key) is not None
 
     def set_finished(self, key: str) -> None:
         """Remember that this task was judged to its end, so that doing it again needs no trial call."""
-        self._run("INSERT OR IGNORE INTO finished VALUES (?)", key)
+        self._write("INSERT OR IGNORE INTO finished VALUES (?)", key)
 
     def close(self) -> None:
         """Close the file. Nothing has to be flushed: every row was committed when it was stored."""
@@ -82,20 +85,27 @@ class VerdictCache:
             self._db.close()
             self._db = None
 
-    def _run(self, statement: str, *values: str) -> Any:
-        if self._db is None:
-            return None
+    def _read(self, statement: str, *values: str) -> Any:
         try:
-            return self._db.execute(statement, values).fetchone()
+            return self._db.execute(statement, values).fetchone() if self._db else None
         except sqlite3.Error as error:
-            self._give_up(error)
+            self._warn(error)
+            self.close()
             return None
 
-    def _give_up(self, error: Exception) -> None:
+    def _write(self, statement: str, *values: str) -> None:
+        if self._db is None or self._full:
+            return
+        try:
+            self._db.execute(statement, values)
+        except sqlite3.Error as error:
+            self._full = True
+            self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
         log.warning(
             "The verdict cache %s cannot be used (%s). The run goes on without it: its verdicts are in the results "
             "only and would be asked for again. Move the file away, free the disk, or pass judge_cache=PATH.",
             self.path,
             error,
         )
-        self.close()

@@ -79,7 +79,7 @@ class Judge:
 
     def begin_run(self) -> None:
         """Forget what holds for one run only. Called before each task's requests; asking ends a run's beginning."""
-        self._early.clear(), self._early_calls.clear()  # of a run that was broken off: this one has no answers yet
+        self._loop.call_soon_threadsafe(self._forget_early)  # of a run that was broken off: this one has no answers yet
         if self._has_asked:
             self._has_asked = self._checked = False
             self.stopped, self._give_ups = None, 0
@@ -190,12 +190,16 @@ class Judge:
                 return await self._early[key]
             task = self._early[key] = asyncio.current_task()
             outcome = await self._put(question)
-            if self._early.get(key) is task and isinstance(outcome, Verdict) and self.knows(question):
+            if isinstance(outcome, Verdict) and self._early.get(key) is task and self.knows(question):
                 del self._early[key]
                 self._early_calls |= set() if outcome.cached else {key}
             return outcome
         finally:
             self._backlog.release()
+
+    def _forget_early(self) -> None:
+        self._early.clear()
+        self._early_calls.clear()
 
     async def _early_outcome(self, question: Question) -> Verdict | Unjudged | None:
         early = self._early.pop(self.key(question), None)
