@@ -192,7 +192,8 @@ class Judge:
             outcome = await self._put(question)
             if isinstance(outcome, Verdict) and self._early.get(key) is task and self.knows(question):
                 del self._early[key]
-                self._early_calls |= set() if outcome.cached else {key}
+                if not outcome.cached:
+                    self._early_calls.add(key)
             return outcome
         finally:
             self._backlog.release()
