@@ -15,7 +15,7 @@ from lm_eval_tasks import INCLUDE_PATH, __version__
 from lm_eval_tasks.errors import ModelUnavailable
 
 if TYPE_CHECKING:
-    from lm_eval_tasks.replay import StoredRun
+    from lm_eval_tasks.runs.stored import StoredRun
 
 
 class _Parser(argparse.ArgumentParser):
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments[:1] == ["run"]:
-            from lm_eval_tasks.run import main as run
+            from lm_eval_tasks.commands.run import main as run
 
             return run(arguments[1:])
         args = _parser().parse_args(arguments)
@@ -124,8 +124,8 @@ def _fetch(args: argparse.Namespace) -> int:
 
 def _rejudge(args: argparse.Namespace) -> int:
     """Run lm_eval with a model that replays the stored answers, so that tables and files are lm_eval's own."""
-    from lm_eval_tasks.replay import load_run
-    from lm_eval_tasks.run import main as run_lm_eval
+    from lm_eval_tasks.commands.run import main as run_lm_eval
+    from lm_eval_tasks.runs.stored import load_run
     from lm_eval_tasks.settings import with_changes
 
     if args.run_dir is None and args.metadata and "=" not in args.metadata[-1] and args.metadata[-1][:1] != "{":
@@ -178,7 +178,7 @@ def _check_known(names: list[str], folders: list[str]) -> None:
     """Refuse a run of tasks that no folder defines."""
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.run import besides_the_pack
+    from lm_eval_tasks.commands.run import besides_the_pack
 
     known = TaskManager(include_path=[*besides_the_pack(folders), str(INCLUDE_PATH)], include_defaults=False).task_index
     unknown = [name for name in names if name not in known]
@@ -206,7 +206,7 @@ def _changes(words: list[str]) -> dict[str, Any]:
 
 def _refuse_data_settings(changes: dict[str, Any]) -> None:
     """Refuse what would be written down as true of answers that were made otherwise."""
-    from lm_eval_tasks.replay import DATA_SETTINGS
+    from lm_eval_tasks.runs.stored import DATA_SETTINGS
 
     named = [own for own in changes.values() if isinstance(own, dict)]
     for key in DATA_SETTINGS:
@@ -217,7 +217,7 @@ def _refuse_data_settings(changes: dict[str, Any]) -> None:
 @contextmanager
 def _without_data_variables(stored: StoredRun) -> Iterator[None]:
     """Hide variables of this shell that would say something else of the data than the run noted."""
-    from lm_eval_tasks.replay import DATA_SETTINGS
+    from lm_eval_tasks.runs.stored import DATA_SETTINGS
     from lm_eval_tasks.settings import ENV_PREFIX
 
     names = [ENV_PREFIX + key.upper() for key in DATA_SETTINGS if stored.has_noted(key)]

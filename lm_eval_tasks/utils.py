@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lm_eval_tasks.audio import ARRAY_RATE, AudioRef
+from lm_eval_tasks.audio.clips import ARRAY_RATE, AudioRef
 
 
 def doc_to_visual(doc: dict[str, Any]) -> list[AudioRef]:

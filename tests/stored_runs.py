@@ -13,7 +13,8 @@ from airbench_runs import ALL, answers, metadata, question
 from conftest import forget_judges
 from servers import Asked, Server
 
-from lm_eval_tasks import cli, task
+from lm_eval_tasks import cli
+from lm_eval_tasks.harness import task
 
 DOCS = {"speech_QA": 3, "sound_QA": 2}
 TWO = ",".join(f"{ALL}_{name}" for name in DOCS)

@@ -17,8 +17,8 @@ from lm_eval.tasks import TaskManager
 
 from lm_eval_tasks import INCLUDE_PATH
 from lm_eval_tasks.airbench_chat import data, hub
+from lm_eval_tasks.data.huggingface import commit_of
 from lm_eval_tasks.errors import DataError, NoDocs
-from lm_eval_tasks.huggingface import commit_of
 from lm_eval_tasks.settings import AirBenchSettings
 
 SPEECH = ("speech_QA",)

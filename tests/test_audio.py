@@ -20,7 +20,7 @@ from conftest import write_tone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_eval_tasks.audio import (
+from lm_eval_tasks.audio.clips import (
     BadAudio,
     audio_part,
     encoded_audio,

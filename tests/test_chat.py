@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lm_eval.api.model import hash_args
 from lm_eval.models.api_models import JsonChatStr
 
-from lm_eval_tasks.audio import AudioRef, BadAudio, inspect_audio
-from lm_eval_tasks.chat import AudioChat, with_audio
+from lm_eval_tasks.audio.clips import AudioRef, BadAudio, inspect_audio
+from lm_eval_tasks.harness.chat import AudioChat, with_audio
 
 MESSAGES = [{"role": "system", "content": "Listen."}, {"role": "user", "content": "What is h\u00f6rbar? \U0001f3b5"}]
 

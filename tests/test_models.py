@@ -20,12 +20,12 @@ from lm_eval.models.api_models import JsonChatStr
 from servers import DROP, Answer, busy, refused, said
 from tenacity import wait_none
 
-from lm_eval_tasks import generation
-from lm_eval_tasks.audio import AudioRef, inspect_audio
-from lm_eval_tasks.chat import with_audio
-from lm_eval_tasks.generation import ModelUnavailable
-from lm_eval_tasks.models import AudioChatCompletions
-from lm_eval_tasks.unanswered import Unanswered
+from lm_eval_tasks.audio.clips import AudioRef, inspect_audio
+from lm_eval_tasks.harness.chat import with_audio
+from lm_eval_tasks.models import generation
+from lm_eval_tasks.models.api import AudioChatCompletions
+from lm_eval_tasks.models.generation import ModelUnavailable
+from lm_eval_tasks.runs.answers import Unanswered
 
 OPTIONS = {"until": ["<|end|>"], "do_sample": False, "max_gen_toks": 64}
 
@@ -362,7 +362,7 @@ SCRIPT = """
     from lm_eval.api.instance import Instance
     from lm_eval.api.model import CachingLM
     from lm_eval.models.api_models import JsonChatStr
-    from lm_eval_tasks.models import AudioChatCompletions
+    from lm_eval_tasks.models.api import AudioChatCompletions
 
     def request(number):
         chat = JsonChatStr(json.dumps([{"role": "user", "content": f"question {number}"}]))

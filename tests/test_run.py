@@ -11,7 +11,8 @@ import pytest
 from lm_eval._cli import HarnessCLI
 from servers import DROP, refused
 
-from lm_eval_tasks import INCLUDE_PATH, cli, run
+from lm_eval_tasks import INCLUDE_PATH, cli
+from lm_eval_tasks.commands import run
 
 OPTIONS = [
     *("--model", "audio-chat-completions", "--model_args", "model=m,num_concurrent=3", "--apply_chat_template"),

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from lm_eval_tasks.airbench_chat import hub
 from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS
-from lm_eval_tasks.audio import ARRAY_RATE, LFS_POINTER, BadAudio, find_audio, inspect_audio
+from lm_eval_tasks.audio.clips import ARRAY_RATE, LFS_POINTER, BadAudio, find_audio, inspect_audio
 from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.settings import AirBenchSettings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lm_eval_tasks.airbench_chat.scoring import check_tasks
-from lm_eval_tasks.groups import ScoreGroup
+from lm_eval_tasks.harness.groups import ScoreGroup
 
 
 class AirBenchGroup(ScoreGroup):

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from lm_eval_tasks.audio import BadAudio, find_audio
+from lm_eval_tasks.audio.clips import BadAudio, find_audio
+from lm_eval_tasks.data.huggingface import snapshot
 from lm_eval_tasks.errors import DataError
-from lm_eval_tasks.huggingface import snapshot
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 

@@ -13,12 +13,12 @@ from lm_eval.utils import warning_once
 from lm_eval_tasks.airbench_chat import scoring
 from lm_eval_tasks.airbench_chat.data import fetch, forget_metadata, load_docs
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt, neutral
-from lm_eval_tasks.chat import with_audio
-from lm_eval_tasks.huggingface import commit_of
+from lm_eval_tasks.data.huggingface import commit_of
+from lm_eval_tasks.harness.chat import with_audio
+from lm_eval_tasks.harness.task import JudgedTask
 from lm_eval_tasks.judge import Question, Unjudged, Verdict
+from lm_eval_tasks.judge.records import as_records
 from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
-from lm_eval_tasks.summary import as_records
-from lm_eval_tasks.task import JudgedTask
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from lm_eval_tasks.groups import ScoreGroup
+from lm_eval_tasks.harness.groups import ScoreGroup
+from lm_eval_tasks.harness.task import JudgedTask
 from lm_eval_tasks.intima import scoring
 from lm_eval_tasks.intima.data import data_revision, load_docs
 from lm_eval_tasks.intima.prompt import JudgePrompt, neutral
 from lm_eval_tasks.judge import Question, Unjudged, Verdict
-from lm_eval_tasks.summary import as_records
-from lm_eval_tasks.task import JudgedTask
+from lm_eval_tasks.judge.records import as_records
 
 
 class IntimaTask(JudgedTask):

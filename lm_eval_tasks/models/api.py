@@ -18,9 +18,9 @@ from lm_eval.api.registry import register_model
 from lm_eval.models.api_models import LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER, JsonChatStr
 from lm_eval.models.openai_completions import LocalChatCompletion
 
-from lm_eval_tasks.chat import AudioChat
-from lm_eval_tasks.generation import generate
-from lm_eval_tasks.unanswered import Unanswered, mark_unanswered
+from lm_eval_tasks.harness.chat import AudioChat
+from lm_eval_tasks.models.generation import generate
+from lm_eval_tasks.runs.answers import Unanswered, mark_unanswered
 
 
 @register_model("audio-chat-completions")

@@ -10,13 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import lm_eval.models  # noqa: F401 - lm-eval looks for its own models only as long as none is registered
-from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
-from lm_eval.api.registry import register_model
 from lm_eval.utils import handle_non_serializable, hash_string
-
-from lm_eval_tasks.unanswered import Unanswered, mark_unanswered
 
 # lm_eval names its files results_<date>.json and samples_<task>_<date>.jsonl, the date in ISO form with "-" for ":"
 _RESULTS = re.compile(r"(?:.*_)?results_(\d{4}-\d{2}-\d{2}T[\d.-]+)\.json")
@@ -237,44 +231,7 @@ def _answers(sample: dict[str, Any]) -> int:
     return len(judged) if isinstance(judged, list) else 1
 
 
-def _unanswered(sample: dict[str, Any]) -> str | None:
+def why_unanswered(sample: dict[str, Any]) -> str | None:
     """Why a sample has no answer: noted with kept answers, and by the model among the logged arguments."""
     options = sample.get("arguments", {}).get("gen_args_0", {}).get("arg_1", {})
     return sample.get("unanswered") or options.get("unanswered")
-
-
-@register_model("replay-answers")
-class ReplayAnswers(LM):
-    """A model that gives the answers of a stored run.
-
-    Args:
-        run_dir: the run.
-        model: name of the model that answered, for the results file only.
-    """
-
-    MULTIMODAL = True  # it needs no audio, but lm-eval asks before it runs a task with audio
-
-    def __init__(self, run_dir: str, model: str = "", **_: Any) -> None:
-        super().__init__()
-        self.run = load_run(run_dir)
-
-    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """The stored answer of each request; a request that occurs again gets the doc's next answer."""
-        given: Counter[tuple[str, int]] = Counter()
-        answers = []
-        for request in requests:
-            sample = self.run.samples[request.task_name][request.doc_id]
-            of_doc, missing = sample["resps"][0], _unanswered(sample)
-            answer = of_doc[min(given[request.task_name, request.doc_id], len(of_doc) - 1)]
-            if missing and not answer:
-                answer = Unanswered(missing)
-                mark_unanswered(request, answer)  # so that judging once more finds it too
-            answers.append(answer)
-            given[request.task_name, request.doc_id] += 1
-        return answers
-
-    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """Not stored by generative tasks."""
-        raise NotImplementedError("a stored run holds answers only")
-
-    loglikelihood_rolling = loglikelihood

@@ -20,13 +20,13 @@ from lm_eval.api.instance import Instance
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_exponential
 from tqdm import tqdm
 
-from lm_eval_tasks.audio import BadAudio
+from lm_eval_tasks.audio.clips import BadAudio
 from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.judge.endpoint import FILTERED
-from lm_eval_tasks.unanswered import Unanswered
+from lm_eval_tasks.runs.answers import Unanswered
 
 if TYPE_CHECKING:
-    from lm_eval_tasks.models import AudioChatCompletions
+    from lm_eval_tasks.models.api import AudioChatCompletions
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 

@@ -22,15 +22,15 @@ from lm_eval.api.metrics import mean
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.utils import env, warning_once
 
-from lm_eval_tasks import answers as waiting_room
-from lm_eval_tasks.asking import Asked, JudgedRequest, Questionnaire, ask_early, what_is_asked
 from lm_eval_tasks.errors import NoDocs
+from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
+from lm_eval_tasks.harness.requests import Asked, JudgedRequest, Questionnaire, ask_early, what_is_asked
 from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
 from lm_eval_tasks.judge.question import storable
-from lm_eval_tasks.ranks import JudgedMean, over_ranks
-from lm_eval_tasks.replay import load_run
+from lm_eval_tasks.judge.records import as_records, describe, summarise
+from lm_eval_tasks.runs import waiting as waiting_room
+from lm_eval_tasks.runs.stored import load_run
 from lm_eval_tasks.settings import read_settings
-from lm_eval_tasks.summary import as_records, describe, summarise
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 

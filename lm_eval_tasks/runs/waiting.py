@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from lm_eval.utils import info_once
 
 from lm_eval_tasks.judge.cache import cache_folder
-from lm_eval_tasks.unanswered import Unanswered
+from lm_eval_tasks.runs.answers import Unanswered
 
 if TYPE_CHECKING:
-    from lm_eval_tasks.task import JudgedTask
+    from lm_eval_tasks.harness.task import JudgedTask
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from lm_eval.api.instance import Instance
 
 from lm_eval_tasks.judge import Judge, Question
-from lm_eval_tasks.unanswered import Unanswered
+from lm_eval_tasks.runs.answers import Unanswered
 
 Questions = Callable[[dict[str, Any], str, int], dict[str, Question]]
 """From a doc, an answer and which of several answers to the same doc it is, to the questions about it by name."""

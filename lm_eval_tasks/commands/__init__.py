@@ -1,0 +1,1 @@
+"""What ``lm-eval-tasks`` does, one module a command."""

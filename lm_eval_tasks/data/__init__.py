@@ -1,0 +1,1 @@
+"""Where benchmarks get their data from."""

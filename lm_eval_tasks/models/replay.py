@@ -1,0 +1,51 @@
+"""``replay-answers``: a model that gives the answers of a stored run, so that they can be judged again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import lm_eval.models  # noqa: F401 - lm-eval looks for its own models only as long as none is registered
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from lm_eval.api.registry import register_model
+
+from lm_eval_tasks.runs.answers import Unanswered, mark_unanswered
+from lm_eval_tasks.runs.stored import load_run, why_unanswered
+
+
+@register_model("replay-answers")
+class ReplayAnswers(LM):
+    """A model that gives the answers of a stored run.
+
+    Args:
+        run_dir: the run.
+        model: name of the model that answered, for the results file only.
+    """
+
+    MULTIMODAL = True  # it needs no audio, but lm-eval asks before it runs a task with audio
+
+    def __init__(self, run_dir: str, model: str = "", **_: Any) -> None:
+        super().__init__()
+        self.run = load_run(run_dir)
+
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        """The stored answer of each request; a request that occurs again gets the doc's next answer."""
+        given: Counter[tuple[str, int]] = Counter()
+        answers = []
+        for request in requests:
+            sample = self.run.samples[request.task_name][request.doc_id]
+            of_doc, missing = sample["resps"][0], why_unanswered(sample)
+            answer = of_doc[min(given[request.task_name, request.doc_id], len(of_doc) - 1)]
+            if missing and not answer:
+                answer = Unanswered(missing)
+                mark_unanswered(request, answer)  # so that judging once more finds it too
+            answers.append(answer)
+            given[request.task_name, request.doc_id] += 1
+        return answers
+
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        """Not stored by generative tasks."""
+        raise NotImplementedError("a stored run holds answers only")
+
+    loglikelihood_rolling = loglikelihood

@@ -1,0 +1,1 @@
+"""What runs left on disk: lm-eval's results and samples, and answers that wait to be judged."""

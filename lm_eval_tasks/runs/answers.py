@@ -1,0 +1,78 @@
+"""What a model answered, with what its server said of it; or that there is no answer, as a type of its own.
+
+Both are strings, which is what lm-eval takes, caches (``--use_cache`` pickles them whole) and logs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lm_eval.api.instance import Instance
+
+
+class Answer(str):
+    """A model's answer and how it ended.
+
+    Attributes:
+        finish: why the model stopped: ``stop`` where it ended by itself, ``length`` where its limit of tokens cut it,
+            ``thinking`` where the text is half a thought. ``""`` where nobody said.
+        model: the model's name as its server gave it, or "".
+        prompt_tokens, completion_tokens: as the server counted them; 0 where it didn't say.
+    """
+
+    finish: str
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+
+    def __new__(
+        cls, text: str, finish: str = "", model: str = "", prompt_tokens: int = 0, completion_tokens: int = 0
+    ) -> Answer:
+        """Make one; see the attributes."""
+        self = super().__new__(cls, text)
+        self.finish, self.model = finish, model
+        self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
+        return self
+
+    @property
+    def cut(self) -> bool:
+        """Whether the answer is not whole."""
+        return self.finish in ("length", "thinking")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Answer, (str(self), self.finish, self.model, self.prompt_tokens, self.completion_tokens)
+
+
+class Unanswered(str):
+    """Stands where an answer should; its text is empty, and ``reason`` says in a few words why there is none.
+
+    Attributes:
+        reason: one of a few short texts, so that they can be counted.
+        detail: the server's own words, or "".
+    """
+
+    reason: str
+    detail: str
+
+    def __new__(cls, reason: str, detail: str = "") -> Unanswered:
+        """Make one; see the attributes."""
+        self = super().__new__(cls, "")
+        self.reason, self.detail = reason, detail
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Unanswered, (self.reason, self.detail)
+
+    def __repr__(self) -> str:
+        return f"Unanswered({self.reason!r})"
+
+
+def mark_unanswered(request: Instance, answer: Unanswered) -> None:
+    """Write the reason into a request's generation options, where the logged sample shows it.
+
+    It also makes the request another one for ``--use_cache``, which stores whatever a model returns under the request
+    as it is by then: the request itself will be asked again.
+    """
+    first, options, *rest = request.args
+    words = {"unanswered": answer.reason, **({"why": answer.detail} if answer.detail else {})}
+    request.arguments = (first, {**options, **words}, *rest)
