@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments[:1] == ["run"]:
-            from lm_eval_tasks.commands.run import main as run
+            from lm_eval_tasks.commands.serve import main as run
 
             return run(arguments[1:])
         args = _parser().parse_args(arguments)

@@ -1,0 +1,52 @@
+"""Each family by the same code: it hears, and batches give what single answers give."""
+
+from __future__ import annotations
+
+import pytest
+from asking import requests
+from checkpoints import FAMILIES
+
+from lm_eval_tasks.runs.answers import Answer
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_batch_gives_the_answers_of_single_clips_token_by_token(family, load, tmp_path):
+    alone, together = load(family), load(family, batch_size=4)
+    asked = requests(alone, tmp_path)
+    answers = alone.generate_until(asked, disable_tqdm=True)
+    assert len(set(answers)) == len(asked)  # they depend on the clips
+    assert together.generate_until(asked, disable_tqdm=True) == answers
+    assert together.get_model_info()["hf_audio"]["batch_size"] == 4
+    for answer in answers:
+        assert isinstance(answer, Answer)
+        assert (answer.finish == "length") == (answer.completion_tokens == 12)
+        assert answer.prompt_tokens > 30 and answer.model == str(alone.pretrained)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_system_message_and_a_turn_before_reach_the_model(family, load, tmp_path):
+    model = load(family)
+    [asked] = requests(model, tmp_path, [1.0])
+    chat = model.prompts.read(asked.args[0])
+    short = model.prompts.encode([chat])["input_ids"].shape[1]
+    chat.messages[:0] = [{"role": "system", "content": "You listen closely to the music."}]
+    assert model.prompts.encode([chat])["input_ids"].shape[1] > short + 5
+
+
+def test_text_alone_goes_through_the_same_model(load, tmp_path):
+    from asking import request
+
+    model = load(batch_size=2)
+    asked = [request(model, None, f"How do you feel, {number}?" * (1 + number), number) for number in range(3)]
+    asked += requests(model, tmp_path, [1.0, 3.0])
+    single = load()
+    assert model.generate_until(asked, disable_tqdm=True) == single.generate_until(asked, disable_tqdm=True)
+
+
+def test_a_checkpoint_of_text_alone_answers_text(load):
+    from asking import request
+
+    model = load("qwen2_text", batch_size=2)
+    asked = [request(model, None, question, number) for number, question in enumerate(["Hello?", "How are you today?"])]
+    answers = model.generate_until(asked, disable_tqdm=True)
+    assert len(set(answers)) == 2 and all(answer.completion_tokens for answer in answers)
