@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from lm_eval_tasks.audio.clips import BadAudio
 from lm_eval_tasks.errors import ModelUnavailable
-from lm_eval_tasks.models.local_prompt import Chat, references
+from lm_eval_tasks.models.local_prompt import Chat, references, stored_text
 from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
 
 if TYPE_CHECKING:
@@ -214,7 +214,9 @@ def groups(requests: list[Instance]) -> list[list[int]]:
     for place, request in enumerate(requests):
         clips = references(request.args[0])
         found[json.dumps(request.args[1], sort_keys=True, default=str), len(clips)].append(place)
-    sizes = [(sum(ref["seconds"] for ref in references(one.args[0])), len(one.args[0].encode())) for one in requests]
+    sizes = [
+        (sum(ref["seconds"] for ref in references(one.args[0])), len(stored_text(one.args[0]))) for one in requests
+    ]
     return [sorted(members, key=sizes.__getitem__, reverse=True) for members in found.values()]
 
 

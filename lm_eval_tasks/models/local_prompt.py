@@ -54,9 +54,14 @@ class Chat:
             yield from (part["text"].strip() for part in parts if part["type"] == "text")
 
 
+def stored_text(chat: JsonChatStr) -> str:
+    """The messages of a request as JSON with clips by reference; reads no file."""
+    return chat.small if isinstance(chat, AudioChat) else chat.prompt
+
+
 def stored_messages(chat: JsonChatStr) -> list[dict[str, Any]]:
     """The messages of a request with clips by reference, and without what names the model."""
-    messages = json.loads(chat.small if isinstance(chat, AudioChat) else chat.prompt)
+    messages = json.loads(stored_text(chat))
     return [{key: value for key, value in message.items() if key != IDENTITY} for message in messages]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +82,7 @@ def _text(kind: str, size: int, pad: int | None = None) -> dict[str, Any]:
 def qwen2_audio(path: Path, content: str = "both", audio: str = "<|AUDIO|>", rate: int = 16_000) -> Any:
     """Qwen2-Audio."""
     tok = tokenizer("<|AUDIO|>", "<|audio_bos|>", "<|audio_eos|>")
-    features = WhisperFeatureExtractor(feature_size=128, sampling_rate=rate)
+    features = WhisperFeatureExtractor(feature_size=128, sampling_rate=rate, hop_length=rate // 100, n_fft=rate // 40)
     processor = transformers.Qwen2AudioProcessor(features, tok, chat_template=template(audio, content))
     config = transformers.Qwen2AudioConfig(
         audio_config=WHISPER,
@@ -162,6 +161,128 @@ def voxtral(path: Path) -> Any:
     return processor, model
 
 
+def qwen2_5_omni(path: Path) -> Any:
+    """Qwen2.5-Omni, whole: with the part that speaks."""
+    names = {
+        "image_token": "<|IMAGE|>",
+        "audio_token": "<|AUDIO|>",
+        "video_token": "<|VIDEO|>",
+        "vision_bos_token": "<|vision_bos|>",
+        "vision_eos_token": "<|vision_eos|>",
+        "audio_bos_token": "<|audio_bos|>",
+        "audio_eos_token": "<|audio_eos|>",
+    }
+    tok = tokenizer(*names.values(), extra_special_tokens=names)
+    ids = {name: tok.convert_tokens_to_ids(token) for name, token in names.items()}
+    processor = transformers.Qwen2_5OmniProcessor(
+        transformers.Qwen2VLImageProcessor(),
+        transformers.Qwen2VLVideoProcessor(),
+        WhisperFeatureExtractor(feature_size=128, chunk_length=300),
+        tok,
+        chat_template=template("<|audio_bos|><|AUDIO|><|audio_eos|>"),
+    )
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]}
+    vision = {"depth": 1, "hidden_size": 64, "intermediate_size": 64, "num_heads": 4, "out_hidden_size": 64}
+    thinker = {
+        "audio_config": {"output_dim": 64, "n_window": 100, **WHISPER},
+        "vision_config": {**vision, "fullatt_block_indexes": [0]},
+        "text_config": {"vocab_size": len(tok), "pad_token_id": tok.pad_token_id, "rope_parameters": rope, **LAYERS},
+        "audio_start_token_id": ids["audio_bos_token"],
+        "audio_end_token_id": ids["audio_eos_token"],
+        "vision_start_token_id": ids["vision_bos_token"],
+        "vision_end_token_id": ids["vision_eos_token"],
+        **{f"{kind}_token_index": ids[f"{kind}_token"] for kind in ("audio", "image", "video")},
+    }
+    talker = {"vocab_size": 64, "embedding_size": 64, "head_dim": 16, "rope_parameters": rope, **LAYERS}
+    speech = {
+        "dit_config": {
+            "num_hidden_layers": 1,
+            "hidden_size": 64,
+            "num_attention_heads": 4,
+            "head_dim": 16,
+            "enc_dim": 16,
+            "enc_channels": [8, 8, 8, 8, 24],
+            "enc_attention_channels": 8,
+            "enc_se_channels": 8,
+            "enc_res2net_scale": 2,
+            "emb_dim": 64,
+            "num_embeds": 65,
+        },
+        "bigvgan_config": {
+            "upsample_initial_channel": 32,
+            "upsample_rates": [2],
+            "upsample_kernel_sizes": [4],
+            "resblock_kernel_sizes": [3],
+            "resblock_dilation_sizes": [[1, 3, 5]],
+        },
+    }
+    config = transformers.Qwen2_5OmniConfig(
+        thinker_config=thinker, talker_config=talker, token2wav_config=speech, enable_audio_output=True
+    )
+    model = transformers.Qwen2_5OmniForConditionalGeneration(config)
+    torch.save({"Chelsie": {"bos_token": 1}}, path / "spk_dict.pt")
+    return processor, model
+
+
+def granite_speech(path: Path) -> Any:
+    """Granite Speech, whose encoder sees the padding of a batch."""
+    tok = tokenizer("<|audio|>")
+    processor = transformers.GraniteSpeechProcessor(
+        transformers.GraniteSpeechFeatureExtractor(), tok, chat_template=template("<|audio|>", "strings")
+    )
+    qformer = {
+        "model_type": "blip_2_qformer",
+        "hidden_size": 64,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "encoder_hidden_size": 64,
+        "cross_attention_frequency": 1,
+    }
+    config = transformers.GraniteSpeechConfig(
+        text_config=_text("granite", len(tok), tok.pad_token_id),
+        encoder_config={
+            "num_layers": 2,
+            "hidden_dim": 64,
+            "dim_head": 16,
+            "num_heads": 4,
+            "output_dim": 16,
+            "input_dim": 160,
+        },
+        projector_config=qformer,
+        audio_token_index=tok.convert_tokens_to_ids("<|audio|>"),
+        has_lora_adapter=False,
+    )
+    return processor, transformers.GraniteSpeechForConditionalGeneration(config)
+
+
+def phi4_multimodal(path: Path) -> Any:
+    """Phi-4-multimodal, whose encoder sees the padding of a batch."""
+    names = {"image_token": "<|image|>", "audio_token": "<|audio|>"}
+    tok = tokenizer(*names.values(), extra_special_tokens=names)
+    processor = transformers.Phi4MultimodalProcessor(
+        transformers.Phi4MultimodalImageProcessor(),
+        transformers.Phi4MultimodalFeatureExtractor(),
+        tok,
+        chat_template=template("<|audio|>", "strings"),
+    )
+    small = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4}
+    config = transformers.Phi4MultimodalConfig(
+        **{"vocab_size": len(tok), "pad_token_id": tok.pad_token_id, "bos_token_id": None, **LAYERS},
+        eos_token_id=tok.eos_token_id,
+        audio_config={
+            **small,
+            "num_blocks": 2,
+            "ext_pw_out_channel": 64,
+            "depthwise_separable_out_channel": 64,
+            "nemo_conv_channels": 32,
+            "audio_token_id": tok.convert_tokens_to_ids("<|audio|>"),
+        },
+        vision_config={**small, "num_hidden_layers": 2, "image_token_id": tok.convert_tokens_to_ids("<|image|>")},
+    )
+    return processor, transformers.Phi4MultimodalForCausalLM(config)
+
+
 def qwen2_text(path: Path) -> Any:
     """A checkpoint of text alone."""
     tok = tokenizer()
@@ -169,16 +290,17 @@ def qwen2_text(path: Path) -> Any:
     return tok, transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**_text("qwen2", len(tok), tok.pad_token_id)))
 
 
-FAMILIES: dict[str, Callable[..., Any]] = {
-    family.__name__: family for family in (qwen2_audio, audioflamingo3, glmasr, voxtral)
-}
+FAMILIES = ["qwen2_audio", "audioflamingo3", "glmasr", "voxtral"]
+"""Those that need nothing but torch."""
+NEEDS = {"qwen2_5_omni": "torchvision", "granite_speech": "torchaudio", "phi4_multimodal": "torchvision"}
+"""Those whose processor needs more."""
 
 
-def make(path: Path, family: Callable[..., Any] = qwen2_audio, **options: Any) -> Path:
+def make(path: Path, family: str = "qwen2_audio", **options: Any) -> Path:
     """Write a checkpoint and return its folder."""
     torch.manual_seed(0)
     path.mkdir(parents=True)
-    processor, model = family(path, **options)
+    processor, model = globals()[family](path, **options)
     for weights in model.parameters():
         if weights.dim() > 1:  # wide, or greedy answers are one token for ever
             torch.nn.init.normal_(weights, std=0.15)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 
 import pytest
 import torch
 from asking import request, requests, write_clip
 
 from lm_eval_tasks.errors import ModelUnavailable
-
-
-def no_template(path):
-    (path / "chat_template.jinja").unlink()
+from lm_eval_tasks.runs.answers import Answer
 
 
 @pytest.mark.parametrize("special", [{"content": "parts"}, {"content": "strings"}, {}])
@@ -31,8 +29,6 @@ def test_a_template_without_a_place_for_audio_ends_the_run_and_names_the_server_
 
 
 def test_a_processor_without_a_template_takes_the_tokenizers(load, tmp_path, checkpoint):
-    import shutil
-
     bare = shutil.copytree(checkpoint(), tmp_path / "bare")
     template = (bare / "chat_template.jinja").read_text()
     (bare / "chat_template.jinja").unlink()
@@ -121,7 +117,7 @@ def test_clips_that_are_longer_than_the_model_hears_are_counted_before_the_first
     asked = requests(model, tmp_path, [31.0, 2.0, 45.0])
     with caplog.at_level(logging.WARNING):
         answers = model.generate_until(asked, disable_tqdm=True)
-    assert all(answers)
+    assert all(isinstance(answer, Answer) for answer in answers)
     found = model.get_model_info()["hf_audio"]
     warned = [record.message for record in caplog.records if "LONGER THAN THE MODEL HEARS" in record.message]
     if heard is None:
