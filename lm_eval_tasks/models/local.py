@@ -21,6 +21,7 @@ try:
     import torch
     import transformers
     from transformers import AutoModelForMultimodalLM
+    from transformers.utils import cached_file
 except ImportError as error:
     raise ModelUnavailable(
         f"--model hf-audio needs torch, transformers>=5.16,<6 and accelerate ({error}): "
@@ -110,15 +111,20 @@ class HFAudio(HFLM):
         adapter = self._family.adapter
         if not adapter:
             return
-        try:
-            self._model.load_adapter(pretrained, adapter, revision=revision, adapter_kwargs={"subfolder": adapter})
-        except ImportError:
-            raise ModelUnavailable(f"{pretrained} hears through its adapter {adapter}: pip install peft") from None
-        except (OSError, ValueError) as error:
+        where = {"subfolder": adapter, "revision": revision}
+        if not cached_file(pretrained, "adapter_config.json", **where, _raise_exceptions_for_missing_entries=False):
             log.warning(
-                "%s has no adapter %s (%s). Without these weights this family hears badly, unless they are merged.",
-                *(pretrained, adapter, " ".join(str(error).split())[:200]),
+                "%s has no folder %s. Without these weights this family hears badly, unless they are merged.",
+                *(pretrained, adapter),
             )
+            return
+        try:
+            self._model.load_adapter(pretrained, adapter, adapter_kwargs=where)
+        except (ImportError, ValueError) as error:
+            said = " ".join(str(error).split())
+            raise ModelUnavailable(
+                f"{pretrained} hears through its adapter {adapter}: pip install -U peft ({said})"
+            ) from None
 
     @property
     def _family(self) -> Family:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from asking import request, requests
 from checkpoints import FAMILIES, NEEDS
@@ -59,3 +62,18 @@ def test_families_that_need_more_than_torch_give_exact_answers_or_go_one_by_one(
     found = together.get_model_info()["hf_audio"]
     assert (found["batch_size"], found["batch_distance"] > 1e-3) == ((4, False) if "omni" in family else (1, True))
     assert "Talker" not in found["model_class"] and max(answer.completion_tokens for answer in answers) <= 12
+
+
+def test_speech_weights_that_stand_beside_the_model_are_loaded(checkpoint, load, tmp_path):
+    pytest.importorskip("torchvision")
+    peft = pytest.importorskip("peft", minversion=MIN_PEFT_VERSION)
+    plain = checkpoint("phi4_multimodal")
+    whole = Path(shutil.copytree(plain, tmp_path / "whole"))
+    adapted = peft.get_peft_model(
+        load(plain).model, peft.LoraConfig(target_modules=r".*self_attn\.qkv_proj", init_lora_weights=False)
+    )
+    adapted.save_pretrained(whole / "speech-lora")
+    model, without = load(whole), load(plain)
+    asked = requests(model, tmp_path, [1.0, 2.0])
+    assert model.model.active_adapters() == ["speech-lora"]
+    assert model.generate_until(asked, disable_tqdm=True) != without.generate_until(asked, disable_tqdm=True)
