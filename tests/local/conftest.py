@@ -13,10 +13,10 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 collect_ignore_glob = [] if HAS_TORCH else ["test_*.py"]
 
 if HAS_TORCH:
-    import checkpoints
     import torch
 
     from lm_eval_tasks.models.local import HFAudio
+    from local import checkpoints
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from asking import GREEDY, request, requests, write_clip
 
 from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.models.local_generate import Generator
 from lm_eval_tasks.runs.answers import Unanswered
+from local.asking import GREEDY, request, requests, write_clip
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from asking import request, requests
-from checkpoints import FAMILIES, NEEDS
+from transformers.integrations.peft import MIN_PEFT_VERSION
 
 from lm_eval_tasks.runs.answers import Answer
+from local.asking import request, requests
+from local.checkpoints import FAMILIES, NEEDS
 
 
 @pytest.mark.parametrize("family", FAMILIES)

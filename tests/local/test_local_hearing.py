@@ -8,10 +8,10 @@ import shutil
 
 import pytest
 import torch
-from asking import request, requests, write_clip
 
 from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.runs.answers import Answer
+from local.asking import request, requests, write_clip
 
 
 @pytest.mark.parametrize("special", [{"content": "parts"}, {"content": "strings"}, {}])
