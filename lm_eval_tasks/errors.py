@@ -13,3 +13,7 @@ class NoDocs(DataError):
 
 class ModelUnavailable(RuntimeError):
     """No answer at all, or not all that a task needs; the text names cause and remedy."""
+
+
+class ServerUnusable(ValueError):
+    """A server cannot be asked at all, as it is set; the text names cause and remedy."""

@@ -15,7 +15,7 @@ import os
 import re
 from functools import lru_cache
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -48,6 +48,9 @@ class JudgeSettings(BaseModel):
     judge_prompt: str | None = None
     judge_cache: str | bool = True
     judge_early: bool = True
+    judge_patience: float = Field(900.0, gt=0, allow_inf_nan=False)
+    judge_check: Literal["error", "warn"] = "error"
+    judge_extra_body: dict[str, Any] | None = None
 
     @field_validator("judge_base_url")
     @classmethod
@@ -55,12 +58,33 @@ class JudgeSettings(BaseModel):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise ValueError("must be an http or https address such as http://127.0.0.1:8000/v1")
-        if "@" in parts.netloc or parts.query or parts.fragment:
+        if (
+            "@" in parts.netloc
+            or parts.fragment
+            or (parts.query and not re.fullmatch(r"api-version=[\w.-]+", parts.query))
+        ):
             raise ValueError(
-                "must not hold a user name, password or query (it is written to the results); use a key variable"
+                "must not hold a user name, password or query other than Azure's api-version (it is written to the "
+                "results); use a key variable"
             )
         parts.port  # noqa: B018 - raises where it is no number
-        return url.rstrip("/").removesuffix("/chat/completions")
+        path = parts.path.rstrip("/").removesuffix("/chat/completions")
+        return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+    @field_validator("judge_extra_body", mode="before")
+    @classmethod
+    def _object_of_fields(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                raise ValueError('must be a JSON object such as {"enable_thinking": false}') from None
+        for name in value if isinstance(value, dict) else ():
+            if name in ("messages", "model", "stream", "n"):
+                raise ValueError(f"must not set {name!r}, which the pack sets itself")
+            if re.search(r"(?i)api_?key|authorization|password|secret", str(name)):
+                raise ValueError(f"must not hold {name!r}: it is written to the results; use a key variable")
+        return value
 
     @field_validator("judge_api_key_env")
     @classmethod

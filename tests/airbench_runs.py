@@ -21,7 +21,13 @@ CATEGORIES = [f"{ALL}_{name}" for name in ("speech", "sound", "music", "speech_a
 
 def metadata(server: servers.Server, root: Path | str, **settings: Any) -> dict[str, Any]:
     """Settings for the scripted judge."""
-    usual = {"judge_model": "judge-1", "judge_base_url": server.url(), "judge_max_retries": 1, "judge_timeout": 5}
+    usual = {
+        "judge_model": "judge-1",
+        "judge_base_url": server.url(),
+        "judge_max_retries": 1,
+        "judge_timeout": 5,
+        "judge_patience": 3,
+    }
     return {**usual, "local_path": str(root), **settings}
 
 

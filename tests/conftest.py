@@ -54,6 +54,8 @@ def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 def forget_judges() -> None:
     """Start the next run as a new process would: without a judge or warnings of the last one."""
+    for judge in Judge._shared.values():
+        judge.close()
     Judge._shared.clear()
     settings._warn_of_unknown_keys.cache_clear()
     settings._warn_of_unknown_variables.cache_clear()
@@ -140,14 +142,19 @@ def make_judge(server: servers.Server) -> Iterator[Callable[..., Judge]]:
     made = []
 
     def make(**options: Any) -> Judge:
-        usual = {"judge_model": "judge-1", "judge_base_url": server.url(), "judge_max_retries": 2, "judge_timeout": 5}
+        usual = {
+            "judge_model": "judge-1",
+            "judge_base_url": server.url(),
+            "judge_max_retries": 2,
+            "judge_timeout": 5,
+            "judge_patience": 3,
+        }
         made.append(Judge(JudgeSettings(**{**usual, "judge_cache": False, **options})))
         return made[-1]
 
     yield make
     for judge in made:
-        judge.cache.close()
-        judge._loop.call_soon_threadsafe(judge._loop.stop)
+        judge.close()
 
 
 @pytest.fixture

@@ -259,7 +259,7 @@ class JudgedTask(ConfigurableTask):
         dialect = {lesson for record in records for verdict in record["verdicts"] for lesson in verdict["dialect"]}
         summary = {
             "benchmark": self.BENCHMARK,
-            "settings": self.settings_in_results() | {"dialect": sorted(dialect | judge.endpoint.learnt)},
+            "settings": self.settings_in_results() | {"dialect": sorted(dialect | judge.client.given_up)},
             **over_ranks(summarise(records), self._ranks),
             "left_out": self.left_out,
             "absent": self.absent,
@@ -287,7 +287,7 @@ class JudgedTask(ConfigurableTask):
             "answers, and always the verdicts, are taken from the cache)%s.",
             self.task_name,
             unjudged,
-            f" {judge.stopped}." if judge.stopped else "",
+            f" {judge.stopped.rstrip('.')}." if judge.stopped else "",
             f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if answered else "",
         )
 

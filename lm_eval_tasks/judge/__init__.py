@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lm_eval_tasks.judge.pool import Judge
+from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import NoVerdict, Question, Unjudged, Verdict
 
 __all__ = ["Judge", "NoVerdict", "Question", "Unjudged", "Verdict"]

@@ -81,6 +81,7 @@ class Unjudged:
         reason: one of a few short texts, so that they can be counted.
         reply: the last reply, if there was one.
         judge, prompt_tokens, completion_tokens, attempts: as in ``Verdict``; 0 attempts if it was never asked.
+        why: the server's own words, where it refused or failed.
     """
 
     reason: str
@@ -89,6 +90,7 @@ class Unjudged:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     attempts: int = 0
+    why: str = ""
 
 
 def as_data(outcome: Verdict | Unjudged) -> dict[str, Any]:
@@ -103,6 +105,7 @@ def as_data(outcome: Verdict | Unjudged) -> dict[str, Any]:
         "dialect": list(outcome.dialect) if judged else [],
         "cached": judged and outcome.cached,
         "reason": None if judged else outcome.reason,
+        "why": "" if judged else outcome.why,
     }
 
 

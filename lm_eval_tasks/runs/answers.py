@@ -18,19 +18,27 @@ class Answer(str):
             ``thinking`` where the text is half a thought. ``""`` where nobody said.
         model: the model's name as its server gave it, or "".
         prompt_tokens, completion_tokens: as the server counted them; 0 where it didn't say.
+        without: what the server refused, so that it was asked without it: ``seed``, ``stop``, ``temperature``, ...
     """
 
     finish: str
     model: str
     prompt_tokens: int
     completion_tokens: int
+    without: tuple[str, ...]
 
     def __new__(
-        cls, text: str, finish: str = "", model: str = "", prompt_tokens: int = 0, completion_tokens: int = 0
+        cls,
+        text: str,
+        finish: str = "",
+        model: str = "",
+        prompt_tokens: int = 0,
+        completion_tokens: int = 0,
+        without: tuple[str, ...] = (),
     ) -> Answer:
         """Make one; see the attributes."""
         self = super().__new__(cls, text)
-        self.finish, self.model = finish, model
+        self.finish, self.model, self.without = finish, model, without
         self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
         return self
 
@@ -40,7 +48,7 @@ class Answer(str):
         return self.finish in ("length", "thinking")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Answer, (str(self), self.finish, self.model, self.prompt_tokens, self.completion_tokens)
+        return Answer, (str(self), self.finish, self.model, self.prompt_tokens, self.completion_tokens, self.without)
 
 
 class Unanswered(str):
