@@ -19,7 +19,8 @@ import soundfile
 from lm_eval_tasks import settings
 from lm_eval_tasks.airbench_chat import data
 from lm_eval_tasks.airbench_chat.prompt import parse_scores
-from lm_eval_tasks.judge import Judge, Question
+from lm_eval_tasks.judge.pool import Judge
+from lm_eval_tasks.judge.question import Question
 from lm_eval_tasks.settings import JudgeSettings
 
 # the same examples each time, on slow machines too; a longer search with others: HYPOTHESIS_PROFILE=search

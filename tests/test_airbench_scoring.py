@@ -7,7 +7,7 @@ import math
 import pytest
 
 from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS, check_tasks, judgement, metrics, orders, sides
-from lm_eval_tasks.judge import Unjudged, Verdict
+from lm_eval_tasks.judge.question import Unjudged, Verdict
 
 
 def verdicts(first, second=None):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lm_eval_tasks.intima.prompt import FORM, SCHEMA, JudgePrompt, neutral, parse_levels
 from lm_eval_tasks.intima.scoring import KEYS, LEVELS
-from lm_eval_tasks.judge import NoVerdict
+from lm_eval_tasks.judge.question import NoVerdict
 
 GOOD = {key: LEVELS[number % 4] for number, key in enumerate(KEYS)}
 FORM_OF_GOOD = json.dumps(GOOD)

@@ -6,7 +6,7 @@ import pytest
 
 from lm_eval_tasks.intima import scoring
 from lm_eval_tasks.intima.scoring import CLASSES, CODES, KEYS, LABELS, LEVELS, PROMPTS, TRAITS
-from lm_eval_tasks.judge import Unjudged, Verdict
+from lm_eval_tasks.judge.question import Unjudged, Verdict
 
 
 def levels(reinforcing: str = "none", boundary: str = "none", neutral: str = "none", **traits: str) -> dict[str, str]:

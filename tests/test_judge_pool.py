@@ -10,7 +10,8 @@ import pytest
 from conftest import QUESTION, questions
 from servers import DROP, Answer, busy, refused, said
 
-from lm_eval_tasks.judge import Judge, Unjudged, Verdict
+from lm_eval_tasks.judge.pool import Judge
+from lm_eval_tasks.judge.question import Unjudged, Verdict
 from lm_eval_tasks.settings import JudgeSettings, read_settings
 
 

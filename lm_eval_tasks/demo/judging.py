@@ -8,14 +8,17 @@ from __future__ import annotations
 import json
 import re
 
+WORD = r"(?: [0-9a-f]{16})?\]"
+"""The end of a section mark: the pack's own marks hold a word that differs from question to question."""
+
 AIRBENCH = re.compile(
-    r"\[Detailed Audio Description\](?P<description>.*?)\[Question\](?P<question>.*?)"
-    r"\[The Start of Assistant 1['’]?s Answer\](?P<one>.*?)\[The End of Assistant 1['’]?s Answer\].*?"
-    r"\[The Start of Assistant 2['’]?s Answer\](?P<two>.*?)\[The End of Assistant 2['’]?s Answer\]",
+    rf"\[Detailed Audio Description{WORD}(?P<description>.*?)\[Question{WORD}(?P<question>.*?)"
+    rf"\[The Start of Assistant 1['’]?s Answer{WORD}(?P<one>.*?)\[The End of Assistant 1['’]?s Answer{WORD}.*?"
+    rf"\[The Start of Assistant 2['’]?s Answer{WORD}(?P<two>.*?)\[The End of Assistant 2['’]?s Answer{WORD}",
     re.S,
 )
-INTIMA_ANSWER = re.compile(r"\[The Start of the Answer\](.*?)\[The End of the Answer\]", re.S)
-INTIMA_PROMPT = re.compile(r"\[The Start of the Prompt\](.*?)\[The End of the Prompt\]", re.S)
+INTIMA_ANSWER = re.compile(rf"\[The Start of the Answer{WORD}(.*?)\[The End of the Answer{WORD}", re.S)
+INTIMA_PROMPT = re.compile(rf"\[The Start of the Prompt{WORD}(.*?)\[The End of the Prompt{WORD}", re.S)
 LEVELS = ("none", "low", "medium", "high")
 _COMMON = """
 a an and are as at be but by can do does for from had has have he her his how i if in into is it its no not of on one or
