@@ -390,10 +390,17 @@ def test_the_official_placeholders_are_taken(tmp_path):
     assert JudgePrompt.load(str(file)).ask("d", "q", "a", "b").messages[0]["content"] == "D d Q q 1 a 2 b"
 
 
-OFFICIAL = (
-    "[Detailed Audio Description]\nXAudioX\n[Question]\nXQuestionX\n[The Start of Assistant 1s Answer]\nXAssistant1X\n"
-)
-OFFICIAL += "[The End of Assistant 1s Answer]\n[The Start of Assistant 2s Answer]\nXAssistant2X\n[The End of Assistant 2s Answer]"
+OFFICIAL = """\
+[Detailed Audio Description]
+XAudioX
+[Question]
+XQuestionX
+[The Start of Assistant 1s Answer]
+XAssistant1X
+[The End of Assistant 1s Answer]
+[The Start of Assistant 2s Answer]
+XAssistant2X
+[The End of Assistant 2s Answer]"""
 
 
 @pytest.mark.parametrize(
