@@ -78,7 +78,12 @@ _ONE = re.compile(_NUMBER)
 _PAIR = re.compile(rf"[\[(]? ?{_NUMBER}(?: ?[,;] ?| ){_NUMBER} ?[\])]?\.?")
 _LABELLED = re.compile(rf"{_LABEL}{_NUMBER}[.,;]?", re.IGNORECASE)
 _BOTH_LABELLED = re.compile(rf"{_LABEL}{_NUMBER}[,;.]?(?: and)? {_LABEL}{_NUMBER}\.?", re.IGNORECASE)
-_LEAD_IN = re.compile(r"[^:=]{1,60}[:=] ?")
+_LEAD_IN = re.compile(
+    r"(?:[^:=]{0,60}\b(?:final|verdict|overall|correct\w*|revis\w*|actual\w*)\b[^:=]{0,60}|(?:(?:my|the|so|new) )*"
+    r"(?:scores?|ratings?)) ?[:=] ?",
+    re.IGNORECASE,
+)
+"""What a verdict further down is announced with; other words before a colon and two numbers are explanation."""
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _KEY = re.compile(
     r"(?:scores?|ratings?)?(?:of|for)?(?:the)?(?:assistant|answer|response)?([12])s?(?:answer)?(?:score|rating)?"
@@ -151,7 +156,7 @@ def _verdict_at(lines: list[str], at: int) -> tuple[_Scores | None, int]:
 
 
 def _differs(lines: list[str], at: int, scores: _Scores) -> bool:
-    """Whether a line of the explanation is a verdict of its own, with or without a few words and a colon before it."""
+    """Whether a line of the explanation is a verdict of its own, announced as one or not, with other scores."""
     if labelled := _LABELLED.fullmatch(lines[at]):
         return float(labelled[2]) != scores[int(labelled[1]) - 1]
     lead_in = _LEAD_IN.match(lines[at])
