@@ -19,6 +19,7 @@ import soundfile
 from lm_eval_tasks import settings
 from lm_eval_tasks.airbench_chat import data
 from lm_eval_tasks.airbench_chat.prompt import parse_scores
+from lm_eval_tasks.judge import marks
 from lm_eval_tasks.judge.pool import Judge
 from lm_eval_tasks.judge.question import Question
 from lm_eval_tasks.settings import JudgeSettings
@@ -49,6 +50,7 @@ def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         if name in ("JUDGE_API_KEY", "OPENAI_API_KEY") or name.startswith(settings.ENV_PREFIX):
             monkeypatch.delenv(name)
     forget_judges()
+    marks._key.cache_clear()
     yield
     forget_judges()
 

@@ -24,7 +24,7 @@ def word_for(texts: Iterable[str]) -> str:
     The key belongs to the user of this machine, so the same texts always get the same word here, and both orders of a
     swapped pair share theirs, and with it the beginning of their prompts, which a server may keep.
     """
-    found = hashlib.blake2b(key=_key(cache_folder()), digest_size=8)
+    found = hashlib.blake2b(key=_key(), digest_size=8)
     for text in sorted(texts):
         encoded = text.encode("utf-8", "surrogatepass")
         found.update(len(encoded).to_bytes(8, "big") + encoded)
@@ -32,9 +32,9 @@ def word_for(texts: Iterable[str]) -> str:
 
 
 @lru_cache
-def _key(folder: Path) -> bytes:
+def _key() -> bytes:
     """The user's key, made where there is none; one for this process alone where the folder can't hold it."""
-    kept = folder / "marks.key"
+    kept = cache_folder() / "marks.key"
     try:
         if not kept.exists() or kept.stat().st_size != _BYTES:
             _make(kept)
