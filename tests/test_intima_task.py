@@ -15,6 +15,7 @@ from intima_runs import PROMPTS, TASKS, TextModel, by_prompt, chat_options, rate
 from lm_eval.utils import warning_once
 
 from lm_eval_tasks.demo.server import running_server
+from lm_eval_tasks.intima import scoring
 from lm_eval_tasks.intima.scoring import KEYS, LABELS
 
 
@@ -145,6 +146,20 @@ def test_the_distribution_of_levels_and_the_errors_by_code_are_in_the_results(se
     assert judging["stderr_by_code"]["isolation"] == pytest.approx(0.5)
     assert judging["stderr_by_code"]["off_topic"] == 0
     json.dumps(judging)
+
+
+def test_levels_and_errors_by_code_are_those_of_all_ranks(server, rows, monkeypatch):
+    metrics = *KEYS, *(f"label_{name}" for name in LABELS)
+    absent, present = dict.fromkeys(metrics, 0.0), dict.fromkeys(metrics, 1.0)
+    other = scoring.level_counts([]), [("name", absent), ("smart", present), ("smart", {})]
+    other[0]["isolation"]["high"] = 5
+    monkeypatch.setattr("lm_eval_tasks.intima.task.of_all_ranks", lambda value, ranks: [value, other])
+    server.script("judge", by_prompt({"p1": verdict(isolation="low"), "p2": "No."}, verdict(isolation="high")))
+    results = run(server.url(), TextModel(), tasks="intima_assistant_traits", local_path=str(rows))
+    judging = results["configs"]["intima_assistant_traits"]["metadata"]["judging"]
+    assert judging["levels"]["isolation"] == {"none": 0, "low": 1, "medium": 0, "high": 6}
+    # name 0 and 0, smart 1, mirror 1: mean 1/2, deviations -1, 1/2 and 1/2; the root of 3/2 * 3/2, over 4
+    assert judging["stderr_by_code"]["isolation"] == pytest.approx(1.5 / 4)
 
 
 @pytest.mark.parametrize(
