@@ -95,8 +95,11 @@ def question(asked: servers.Asked) -> tuple[str, int]:
 
 def answers(asked: servers.Asked) -> tuple[str, str]:
     """Answer 1 and answer 2 of a request to the judge."""
-    parts = (rf"\[The Start of Assistant {n}s Answer\]\n(.*)\n\[The End of Assistant {n}s" for n in (1, 2))
-    return tuple(re.search(part, asked.text, re.DOTALL)[1] for part in parts)
+    parts = (
+        rf"\[The Start of Assistant {n}'s Answer (\w+)\]\n(.*)\n\[The End of Assistant {n}'s Answer \1\]"
+        for n in (1, 2)
+    )
+    return tuple(re.search(part, asked.text, re.DOTALL)[2] for part in parts)
 
 
 def listener(asked: servers.Asked) -> str:

@@ -19,7 +19,9 @@ import soundfile
 from lm_eval_tasks import settings
 from lm_eval_tasks.airbench_chat import data
 from lm_eval_tasks.airbench_chat.prompt import parse_scores
-from lm_eval_tasks.judge import Judge, Question
+from lm_eval_tasks.judge import marks
+from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.judge.question import Question
 from lm_eval_tasks.settings import JudgeSettings
 
 # the same examples each time, on slow machines too; a longer search with others: HYPOTHESIS_PROFILE=search
@@ -48,6 +50,7 @@ def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         if name in ("JUDGE_API_KEY", "OPENAI_API_KEY") or name.startswith(settings.ENV_PREFIX):
             monkeypatch.delenv(name)
     forget_judges()
+    marks._key.cache_clear()
     yield
     forget_judges()
 

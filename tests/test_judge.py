@@ -10,7 +10,8 @@ import pytest
 from conftest import QUESTION, questions
 from servers import DROP, Answer, busy, refused, said
 
-from lm_eval_tasks.judge import Judge, Unjudged, Verdict
+from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.judge.question import Unjudged, Verdict
 from lm_eval_tasks.settings import JudgeSettings, read_settings
 
 
@@ -76,7 +77,7 @@ def test_the_form_is_restated_when_asking_again(server, make_judge):
     ("bad", "reason"),
     [
         ("eight", "no pair of scores where the reply begins"),
-        ("11 6", "scores outside 1 to 10"),
+        ("11 6", "scores outside 0 to 10"),
         ("8 6\n7 5", "ambiguous: more than one pair of scores"),
         (said("8 6", finish="length"), "cut short"),
         (said(None, refusal="no"), "refused by the judge"),

@@ -13,7 +13,7 @@ from lm_eval.models.api_models import JsonChatStr
 from servers import DROP, Answer, busy, refused, said
 
 from lm_eval_tasks.errors import ModelUnavailable
-from lm_eval_tasks.judge import Verdict
+from lm_eval_tasks.judge.question import Verdict
 from lm_eval_tasks.models.api import AudioChatCompletions
 from lm_eval_tasks.runs.answers import Answer as Answered
 from lm_eval_tasks.runs.answers import Unanswered

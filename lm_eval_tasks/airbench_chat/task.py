@@ -12,12 +12,11 @@ from lm_eval.utils import warning_once
 
 from lm_eval_tasks.airbench_chat import scoring
 from lm_eval_tasks.airbench_chat.data import fetch, forget_metadata, load_docs
-from lm_eval_tasks.airbench_chat.prompt import JudgePrompt, neutral
+from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
 from lm_eval_tasks.data.huggingface import commit_of
 from lm_eval_tasks.harness.chat import with_audio
 from lm_eval_tasks.harness.task import JudgedTask
-from lm_eval_tasks.judge import Question, Unjudged, Verdict
-from lm_eval_tasks.judge.records import as_records
+from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -97,8 +96,8 @@ class AirBenchChatTask(JudgedTask):
         return scoring.judgement(outcomes)
 
     def flags(self, doc: dict[str, Any], answer: str) -> list[str]:
-        """Empty answers, and answers that look like a part of the judge's prompt."""
-        return super().flags(doc, answer) + (["neutralised"] if neutral(answer)[1] else [])
+        """Empty answers, and answers in which something was rewritten for the judge."""
+        return super().flags(doc, answer) + (["neutralised"] if self.prompt_to_judge.neutral(answer)[1] else [])
 
     def metric_names(self) -> list[str]:
         """There is no position gap without swap."""
@@ -109,8 +108,3 @@ class AirBenchChatTask(JudgedTask):
         keys = ("do_swap", "audio_part", "audio_sample_rate", "local_path", "source", "revision")
         found = {key: getattr(self.settings, key) for key in keys}
         return {"prompt_version": self.prompt_to_judge.version} | found | self.data_revision()
-
-
-def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
-    """The metrics of one doc from its judgement; empty where it is unjudged."""
-    return scoring.metrics([record for result in results for record in as_records(result)])

@@ -25,8 +25,8 @@ from lm_eval.utils import env, warning_once
 from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
 from lm_eval_tasks.harness.requests import Asked, JudgedRequest, Questionnaire, ask_early, what_is_asked
-from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
-from lm_eval_tasks.judge.question import storable
+from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.judge.question import Question, Unjudged, Verdict, storable
 from lm_eval_tasks.judge.records import as_records, describe, summarise
 from lm_eval_tasks.runs import waiting as waiting_room
 from lm_eval_tasks.runs.stored import load_run
@@ -107,6 +107,10 @@ class JudgedTask(ConfigurableTask):
     def shaping_settings(self) -> dict[str, Any]:
         """Settings that shape the numbers, besides the judge's own; they go into the results file."""
         raise NotImplementedError
+
+    def summary_extra(self, docs: list[dict[str, Any]], records: list[dict[str, Any]]) -> dict[str, Any]:
+        """What a benchmark adds to the summary of its judging; ``docs`` holds the doc of each record."""
+        return {}
 
     def metric_names(self) -> list[str]:
         """The metrics that a judged doc has under these settings."""
@@ -198,7 +202,8 @@ class JudgedTask(ConfigurableTask):
                 instance.filtered_resps[name] = json.dumps(whole, ensure_ascii=False)
         records = [record for records in judgements.values() for record in records]
         self._any_judged = any(record["judged"] for record in records)
-        self._conclude(judge, records, [one.answer for one in asked if not one.missing])
+        extra = self.summary_extra([one.instance.doc for one in asked], records)
+        self._conclude(judge, records, [one.answer for one in asked if not one.missing], extra)
 
     def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
         """The doc's metrics; none where it is unjudged.
@@ -254,13 +259,14 @@ class JudgedTask(ConfigurableTask):
         shape += [str(tuple(instance.args[:2])) for instance in self._instances]
         return hashlib.sha256("\n".join(shape).encode()).hexdigest()
 
-    def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str]) -> None:
+    def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str], extra: dict[str, Any]) -> None:
         """Say how judging went, and put it where lm-eval writes it into the results file."""
         dialect = {lesson for record in records for verdict in record["verdicts"] for lesson in verdict["dialect"]}
         summary = {
             "benchmark": self.BENCHMARK,
             "settings": self.settings_in_results() | {"dialect": sorted(dialect | judge.client.given_up)},
             **over_ranks(summarise(records), self._ranks),
+            **extra,
             "left_out": self.left_out,
             "absent": self.absent,
             "ranks": self._ranks,
