@@ -55,8 +55,6 @@ def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 def forget_judges() -> None:
     """Start the next run as a new process would: without a judge or warnings of the last one."""
     Judge._shared.clear()
-    settings._warn_of_unknown_keys.cache_clear()
-    settings._warn_of_unknown_variables.cache_clear()
     data._read_metadata.cache_clear()
 
 
