@@ -1,9 +1,9 @@
 """What a user can set, read from lm-eval's metadata and from the environment.
 
 lm-eval hands a task one dict that holds the YAML's own ``metadata``, then ``--model_args``, then ``--metadata`` (later
-wins). Keys that are not ours are ignored there, because most of them belong to the model; what is nearly one of ours, or
-begins like the judge's, is an error. A dict under the benchmark's own name (``{"intima": {"judge_model": "..."}}``) wins over the rest,
-so that one command can run both benchmarks with different settings.
+wins). Keys that are not ours are ignored there, because most of them belong to the model; what is nearly one of ours,
+or begins like the judge's, is an error. A dict under the benchmark's own name (``{"intima": {"judge_model": "..."}}``)
+wins over the rest, so that one command can run both benchmarks with different settings.
 """
 
 from __future__ import annotations

