@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from lm_eval_tasks import INCLUDE_PATH
 
 if TYPE_CHECKING:
-    from lm_eval.config.evaluate_config import EvaluatorConfig
     from lm_eval.tasks import TaskManager
+
+    from lm_eval_tasks.harness.compat import EvaluatorConfig
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 

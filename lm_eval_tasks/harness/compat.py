@@ -61,13 +61,8 @@ __all__ = [
 # A task
 
 
-def requests_of(task: Task) -> list[Instance]:
-    """The requests that ``build_all_requests`` made; all of them, where ``task.instances`` is the same read-only."""
-    return task._instances or []
-
-
 def set_requests(task: Task, requests: list[Instance]) -> None:
-    """Put others in their place."""
+    """Put others in the place of ``task.instances``, which ``build_all_requests`` made."""
     task._instances = requests
 
 
