@@ -124,7 +124,8 @@ def test_a_run_writes_what_the_stock_command_writes(server, make_data, tmp_path,
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(capsys, options, told):
-    local = [] if "--metadata" in options else ["--metadata", "local_path=sample", "judge_base_url=http://127.0.0.1:9"]
+    metadata = json.dumps({"local_path": "sample", "judge_base_url": "http://127.0.0.1:9/v1"})
+    local = [] if "--metadata" in options else ["--metadata", metadata]
     assert cli.main(["run", *options, *local]) == 2
     out, error = capsys.readouterr()
     own = [line for line in error.splitlines() if line.startswith("lm-eval-tasks: ")]
