@@ -130,6 +130,7 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
     model = _SETTINGS[benchmark]
     given = dict(metadata or {})
     own = given.get(benchmark)
+    _refuse_secrets(given)
     if not given.get("replay"):  # a stored run may hold what once was a warning, and nobody can set it right there
         check_names(given)
     given |= own if isinstance(own, dict) else {}

@@ -120,3 +120,13 @@ def test_the_index_page_has_no_links_that_lead_nowhere():
     targets = re.findall(r"\]\(([^)]+)\)", text)
     relative = [target for target in targets if not re.match("https?://|#", target)]
     assert relative == ["README.zh-CN.md", "docs/report.png"]  # the other language and the picture: for a checkout
+
+
+def test_an_lm_eval_that_does_not_fit_is_told_which_one_does():
+    code = "import lm_eval.utils as utils; del utils.info_once; import lm_eval_tasks.harness.compat"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    needed = next(one for one in map(Requirement, PROJECT["dependencies"]) if one.name == "lm-eval")
+    told = done.stderr.splitlines()[-1]
+    assert done.returncode and told.startswith("ImportError: lm-eval-tasks works with lm-eval>=")
+    for bound in needed.specifier:
+        assert str(bound) in told
