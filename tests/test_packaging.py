@@ -25,9 +25,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 NO_SOURCE = {"__pycache__", "build", "dist", "out"}
 """Folders of a checkout that are no sources."""
 
-FROM_EXTRAS = {"modelscope": {"modelscope", "requests"}}
-"""Extra -> what only it brings, imported where its function is called."""
-
 IF_THERE = {"torch"}
 """Used where a user has it; the import stands in a ``try``."""
 
@@ -50,11 +47,9 @@ def imported() -> dict[str, set[str]]:
 
 
 def test_every_imported_package_is_declared():
-    extras = set().union(*FROM_EXTRAS.values())
-    missing = {name: files for name, files in imported().items() if name not in declared(PROJECT["dependencies"])}
-    assert {name: files for name, files in missing.items() if name not in extras | IF_THERE} == {}
-    for extra, names in FROM_EXTRAS.items():
-        assert names <= declared(PROJECT["optional-dependencies"][extra])
+    extras = [declared(found) for extra, found in PROJECT["optional-dependencies"].items() if extra != "test"]
+    known = declared(PROJECT["dependencies"]) | IF_THERE.union(*extras)
+    assert {name: files for name, files in imported().items() if name not in known} == {}
 
 
 def test_every_declared_package_is_imported():
