@@ -42,9 +42,10 @@ EXTENSION_POINTS = {
     "lm_eval.api.group": {"Group"},
     "lm_eval.api.instance": {"Instance"},
     "lm_eval.api.model": {"LM"},
-    "lm_eval.api.registry": {"get_model", "register_model"},
+    "lm_eval.api.registry": {"get_model", "model_registry", "register_model"},
     "lm_eval.api.task": {"ConfigurableTask", "Task"},
     "lm_eval.models": set(),
+    "lm_eval.models.huggingface": {"HFLM"},
     "lm_eval.models.openai_completions": {"LocalChatCompletion"},
     "lm_eval.tasks": {"TaskManager"},
 }

@@ -21,6 +21,7 @@ try:
     from lm_eval.api.metrics import mean, pooled_sample_stderr
     from lm_eval.models.api_models import LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER as NONE_ANSWER
     from lm_eval.models.api_models import JsonChatStr, TemplateAPI
+    from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
     from lm_eval.utils import (
         env,
         handle_non_serializable,
@@ -48,10 +49,12 @@ __all__ = [
     "JsonChatStr",  # a chat as the API models take it: JSON behind ``prompt``, hashed and logged as the tuple's item
     "TemplateAPI",  # what all API models derive from; tells whether a model takes a chat
     "handle_non_serializable",  # how lm-eval writes what JSON does not know; needed to hash a doc as it does
+    "handle_stop_sequences",  # a task's ``until`` as a list of texts
     "hash_string",  # how lm-eval hashes a doc
     "info_once",  # logs a text once a process
     "make_table",  # the tables at the end of a run
     "mean",  # the aggregation that a YAML's ``mean`` stands for; by it lm-eval finds the standard error
+    "normalize_gen_kwargs",  # a task's generation options under the names that transformers has for them
     "pooled_sample_stderr",  # the standard error of a mean over the docs of several tasks
     "setup_logging",  # what puts a handler on the logger "lm_eval"
     "warning_once",  # logs a warning once a process
@@ -137,6 +140,18 @@ def keep_answer(model: LM, request: Instance, answer: str) -> None:
 def resumes(model: LM) -> bool:
     """Whether ``--use_cache`` holds answers, of this run or of others."""
     return bool(model.cache_hook.dbdict)
+
+
+# A model on this machine
+
+
+def context_length(config: Any, tokenizer: Any) -> int:
+    """How many tokens a checkpoint of transformers takes; 0 where it doesn't tell, and with lm-eval 0.4.12."""
+    try:
+        from lm_eval.models.utils import resolve_max_length
+    except ImportError:
+        return 0
+    return resolve_max_length(config, tokenizer, default=0)
 
 
 # The command
