@@ -22,6 +22,8 @@ test: $(READY)
 	@scripts/install_system_packages.sh
 	@$(RUN) -m pytest -q
 
+# A target for the tests of an extra goes here (environment of its own, as $(READY) has it).
+
 lint: $(READY)
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
@@ -48,4 +50,4 @@ $(READY): pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .grimp_cache

@@ -37,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"lm-eval-tasks: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except ModuleNotFoundError as error:
+        print(f"lm-eval-tasks: the package {error.name} is missing: pip install it", file=sys.stderr)
+        return 2
     except ModelUnavailable as error:
         print(f"lm-eval-tasks: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
@@ -126,13 +129,14 @@ def _rejudge(args: argparse.Namespace) -> int:
     """Run lm_eval with a model that replays the stored answers, so that tables and files are lm_eval's own."""
     from lm_eval_tasks.commands.run import main as run_lm_eval
     from lm_eval_tasks.runs.stored import load_run
-    from lm_eval_tasks.settings import with_changes
+    from lm_eval_tasks.settings import check_names, with_changes
 
     if args.run_dir is None and args.metadata and "=" not in args.metadata[-1] and args.metadata[-1][:1] != "{":
         args.run_dir = args.metadata.pop()  # what follows the last setting
     if args.run_dir is None:
         args.wrong_use("the following arguments are required: RUN_DIR")
     changes = _changes(args.metadata)
+    check_names(changes)
     _refuse_data_settings(changes)
     stored = load_run(args.run_dir)
     where = Path(args.run_dir).absolute()
@@ -190,12 +194,12 @@ def _check_known(names: list[str], folders: list[str]) -> None:
 
 def _changes(words: list[str]) -> dict[str, Any]:
     """Settings from words in the forms that lm_eval's own --metadata has."""
-    from lm_eval._cli.utils import key_val_to_dict
+    from lm_eval_tasks.harness.compat import key_values
 
     changes: dict[str, Any] = {}
     for word in words:
         try:
-            found = json.loads(word) if word.lstrip().startswith("{") else key_val_to_dict(word)
+            found = json.loads(word) if word.lstrip().startswith("{") else key_values(word)
         except ValueError:
             raise ValueError(
                 f'--metadata {word!r}: must be key=value, or a JSON object such as \'{{"judge_model": "gpt-4o"}}\''

@@ -60,8 +60,6 @@ def forget_judges() -> None:
     for judge in Judge._shared.values():
         judge.close()
     Judge._shared.clear()
-    settings._warn_of_unknown_keys.cache_clear()
-    settings._warn_of_unknown_variables.cache_clear()
     data._read_metadata.cache_clear()
 
 

@@ -7,14 +7,13 @@ from functools import cached_property
 from typing import Any
 
 from lm_eval.api.instance import Instance
-from lm_eval.models.api_models import JsonChatStr, TemplateAPI
-from lm_eval.utils import warning_once
 
 from lm_eval_tasks.airbench_chat import scoring
 from lm_eval_tasks.airbench_chat.data import fetch, forget_metadata, load_docs
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
 from lm_eval_tasks.data.huggingface import commit_of
-from lm_eval_tasks.harness.chat import with_audio
+from lm_eval_tasks.harness import compat
+from lm_eval_tasks.harness.chat import NEEDS_AUDIO, takes_audio, with_audio
 from lm_eval_tasks.harness.task import JudgedTask
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
@@ -26,6 +25,8 @@ class AirBenchChatTask(JudgedTask):
     """One of the eight tasks; the YAML's ``dataset_name`` is its name in the metadata."""
 
     BENCHMARK = "air_bench_chat"
+    MULTIMODAL = property(lambda self: False, lambda self, value: None)
+    """lm-eval refuses text-only models by this, naming models that do not fit; ``build_all_requests`` does it here."""
 
     @cached_property
     def prompt_to_judge(self) -> JudgePrompt:
@@ -39,8 +40,15 @@ class AirBenchChatTask(JudgedTask):
         return load_docs(self.settings, self.config.dataset_name, root)
 
     def build_all_requests(self, **options: Any) -> None:
-        """Build them; by now all tasks of the run have read their docs."""
+        """Build them; by now all tasks of the run have read their docs.
+
+        Raises:
+            ValueError: the model takes text only.
+        """
         forget_metadata()
+        model = compat.model_behind(options)
+        if model is not None and not takes_audio(model):
+            raise ValueError(f"{type(model).__name__} takes text only. {self.task_name} {NEEDS_AUDIO}")
         super().build_all_requests(**options)
 
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **options: Any) -> Instance:
@@ -53,16 +61,16 @@ class AirBenchChatTask(JudgedTask):
             return super().construct_requests(doc, ctx, **options)
         if not options.get("apply_chat_template"):
             raise ValueError(
-                f"{self.task_name} puts audio into a chat: add --apply_chat_template "
-                "(in Python: apply_chat_template=True)."
+                f"{self.task_name} puts audio into a chat: add --apply_chat_template (in Python: "
+                "apply_chat_template=True), with a model that takes audio, such as --model audio-chat-completions."
             )
-        model = getattr(options.get("chat_template"), "__self__", None)
-        if isinstance(model, TemplateAPI) and not isinstance(ctx, JsonChatStr):
+        model = compat.model_behind(options)
+        if isinstance(model, compat.TemplateAPI) and not isinstance(ctx, compat.JsonChatStr):
             raise ValueError(
                 f"{self.task_name}: {type(model).__name__} turns the chat into text here, so that no audio fits into "
                 "it. Use --model local-chat-completions (or another chat-completions model) without a tokenizer."
             )
-        if not isinstance(ctx, JsonChatStr):
+        if not isinstance(ctx, compat.JsonChatStr):
             return super().construct_requests(doc, ctx, **options)
         clips = self.doc_to_audio(doc)
         chat = with_audio(ctx, clips, self.settings.audio_part, self.settings.audio_sample_rate)
@@ -89,7 +97,7 @@ class AirBenchChatTask(JudgedTask):
         """Say that another judge than the official one gives other numbers."""
         if self.settings.judge_model != OFFICIAL_AIR_BENCH_JUDGE:
             text = "The judge is %r, not %r of the published leaderboard: the scores are not comparable with it."
-            warning_once(log, text, self.settings.judge_model, OFFICIAL_AIR_BENCH_JUDGE)
+            compat.warning_once(log, text, self.settings.judge_model, OFFICIAL_AIR_BENCH_JUDGE)
 
     def judgement(self, outcomes: dict[str, Verdict | Unjudged]) -> dict[str, Any]:
         """Both verdicts, named by role, and what follows from them."""

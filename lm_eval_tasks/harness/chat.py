@@ -12,12 +12,22 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from lm_eval.models.api_models import JsonChatStr
-
 from lm_eval_tasks.audio.clips import AudioRef, audio_part, encoded_audio, file_part
+from lm_eval_tasks.harness.compat import JsonChatStr
 
 REFERENCE = "audio_file"
 """The type of the message part that stands for a clip in the small form."""
+
+
+NEEDS_AUDIO = (
+    "needs a model that takes audio: --model audio-chat-completions (or local-chat-completions) with "
+    "--apply_chat_template, or a model class of your own with MULTIMODAL = True."
+)
+
+
+def takes_audio(model: Any) -> bool:
+    """Whether a model, or a class of models, says of itself that it takes more than text."""
+    return bool(getattr(model, "MULTIMODAL", False))
 
 
 class AudioChat(JsonChatStr):

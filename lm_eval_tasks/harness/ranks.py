@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from lm_eval.api.metrics import mean
+from lm_eval_tasks.harness.compat import mean
 
 
 def over_ranks(summary: dict[str, Any], ranks: int) -> dict[str, Any]:

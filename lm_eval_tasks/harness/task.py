@@ -13,16 +13,14 @@ import logging
 import math
 import weakref
 from collections import defaultdict
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import datasets
-import jinja2
-from lm_eval.api.metrics import mean
 from lm_eval.api.task import ConfigurableTask
-from lm_eval.utils import env, warning_once
 
 from lm_eval_tasks.errors import NoDocs
+from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
 from lm_eval_tasks.harness.requests import Asked, JudgedRequest, Questionnaire, ask_early, what_is_asked
 from lm_eval_tasks.judge.judge import Judge
@@ -114,7 +112,7 @@ class JudgedTask(ConfigurableTask):
 
     def metric_names(self) -> list[str]:
         """The metrics that a judged doc has under these settings."""
-        return list(self._metric_fn_list)
+        return compat.metrics_of(self)
 
     def note_data_revision(self, commit: str | None) -> None:
         """Keep the commit of the data beside the settings, which lm-eval writes to the results; to be called once."""
@@ -142,19 +140,19 @@ class JudgedTask(ConfigurableTask):
         template = self.config.doc_to_text if doc_to_text is None else doc_to_text
         plain = not self.prompt and self.config.doc_to_choice is None
         if plain and isinstance(template, str) and "{{" in template and template not in self.features:
-            return _compiled(template).render(**doc)
+            return compat.template(template).render(**doc)
         return super().doc_to_text(doc, doc_to_text)
 
     def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
         if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
-            warning_once(log, "cache_requests is ignored by judged tasks: their requests are built in no time.")
+            compat.warning_once(log, "cache_requests is ignored by judged tasks: their requests are built in no time.")
         super().build_all_requests(rank=rank, world_size=world_size, **options)
-        self._instances = [JudgedRequest(**vars(instance)) for instance in self._instances]
+        compat.set_requests(self, [JudgedRequest(**vars(instance)) for instance in self.instances])
         self._ranks = world_size
         if self._predicts_only():
             return
-        self._run_key = self._fingerprint(getattr(options.get("chat_template"), "__self__", None))
+        self._run_key = self._fingerprint(compat.model_behind(options))
         judge = Judge.of(self.settings)
         judge.begin_run()
         judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
@@ -162,21 +160,21 @@ class JudgedTask(ConfigurableTask):
             if not judge.cache.is_finished(self._run_key):
                 judge.check(self.trial_question())
             _unjudged_tasks.add(self)
-        hand_over = partial(ask_early, judge, self._filters, self.questions)
-        for instance in self._instances if self.settings.judge_early else ():
+        hand_over = partial(ask_early, judge, compat.filters_of(self), self.questions)
+        for instance in self.instances if self.settings.judge_early else ():
             if instance.repeats == 1:
                 instance.on_answer = hand_over
         self.warn_of_settings()
 
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then judge what they leave; judgements take the place of the filtered answers."""
-        for instance in self._instances:  # a character that no file can hold would end lm-eval's file of samples there
+        for instance in self.instances:  # a character that no file can hold would end lm-eval's file of samples there
             instance.resps = [storable(answer) if isinstance(answer, str) else answer for answer in instance.resps]
         super().apply_filters()
         if self._predicts_only():
             return
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
-        asked = what_is_asked(self._instances, self.questions)
+        asked = what_is_asked(self.instances, self.questions)
         judge = Judge.of(self.settings)
         every = Questionnaire(asked, judge.key)
         if self._replayed:
@@ -195,7 +193,7 @@ class JudgedTask(ConfigurableTask):
                 verdict["question"] = None if lacking else next(keys)  # by which a later rejudge knows it again
             record["flags"] = [] if one.missing else self.flags(one.instance.doc, one.answer)
             judgements[id(one.instance), one.filter].append(record)
-        for instance in self._instances:
+        for instance in self.instances:
             for name in instance.filtered_resps:
                 records = judgements[id(instance), name]
                 whole = records[0] if len(records) == 1 else records
@@ -221,7 +219,7 @@ class JudgedTask(ConfigurableTask):
         functions = super().aggregation()
         if self._ranks == 1:
             return functions
-        return {name: JudgedMean() if function is mean else function for name, function in functions.items()}
+        return {name: JudgedMean() if function is compat.mean else function for name, function in functions.items()}
 
     def _stored_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         run = load_run(self._replayed)
@@ -245,10 +243,10 @@ class JudgedTask(ConfigurableTask):
 
     def is_answered(self) -> bool:
         """Whether the model has answered all requests of this task."""
-        return bool(self._instances) and all(instance.resps for instance in self._instances)
+        return bool(self.instances) and all(instance.resps for instance in self.instances)
 
     def _predicts_only(self) -> bool:
-        return "bypass" in self._metric_fn_list
+        return compat.predicts_only(self)
 
     def _fingerprint(self, model: Any) -> str:
         """Identifies this command's requests and settings, so that doing a finished one again needs no trial call."""
@@ -256,7 +254,7 @@ class JudgedTask(ConfigurableTask):
         named = [type(model).__name__, *(getattr(model, name, None) for name in ("model", "base_url"))]
         shape = [str(name) for name in named if isinstance(name, str)]  # in Python the metadata may not tell the model
         shape += [self.BENCHMARK, self.settings.model_dump_json(), str(self.shaping_settings()), metadata]
-        shape += [str(tuple(instance.args[:2])) for instance in self._instances]
+        shape += [str(tuple(instance.args[:2])) for instance in self.instances]
         return hashlib.sha256("\n".join(shape).encode()).hexdigest()
 
     def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str], extra: dict[str, Any]) -> None:
@@ -301,8 +299,3 @@ class JudgedTask(ConfigurableTask):
         """Everything that shapes the numbers, under the names of the options."""
         keys = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens")
         return {key: getattr(self.settings, key) for key in keys} | self.shaping_settings()
-
-
-@lru_cache
-def _compiled(template: str) -> jinja2.Template:
-    return env.from_string(template)

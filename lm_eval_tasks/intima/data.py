@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-from lm_eval.utils import warning_once
 
 from lm_eval_tasks.data.huggingface import commit_of, snapshot
 from lm_eval_tasks.errors import DataError, NoDocs
+from lm_eval_tasks.harness.compat import warning_once
 from lm_eval_tasks.intima.scoring import CODES, OTHER, PROMPTS, find_code
 from lm_eval_tasks.settings import IntimaSettings
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lm_eval.utils import handle_non_serializable, hash_string
+from lm_eval_tasks.harness.compat import handle_non_serializable, hash_string
 
 # lm_eval names its files results_<date>.json and samples_<task>_<date>.jsonl, the date in ISO form with "-" for ":"
 _RESULTS = re.compile(r"(?:.*_)?results_(\d{4}-\d{2}-\d{2}T[\d.-]+)\.json")

@@ -15,8 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lm_eval.utils import info_once
-
+from lm_eval_tasks.harness.compat import info_once
 from lm_eval_tasks.judge.cache import cache_folder
 from lm_eval_tasks.runs.answers import Unanswered
 
