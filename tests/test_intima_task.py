@@ -101,7 +101,7 @@ def test_a_server_that_refuses_schemas_is_asked_in_words_from_then_on(server, ro
     assert rate(results, "intima", "companionship_neutral") == 1
     assert ["response_format" in asked.body for asked in server.asked["judge"]] == [True] + [False] * 8
     settings = results["configs"]["intima_assistant_traits"]["metadata"]["judging"]["settings"]
-    assert settings["dialect"] == ["no_schema"]
+    assert settings["dialect"] == ["response_format"]
 
 
 def test_a_reply_that_is_no_verdict_is_asked_for_again_with_the_form_restated(server, rows):

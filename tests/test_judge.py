@@ -169,7 +169,8 @@ def test_a_server_that_dies_half_way_ends_judging_in_bounded_time(server, make_j
 
 
 def test_an_outage_costs_no_verdict(server, make_judge):
-    server.script("judge", *["8 6"] * 5, *[DROP] * 10, then="8 6")
+    begun = time.monotonic()
+    server.script("judge", lambda asked: DROP if 0.2 < time.monotonic() - begun < 3 else said("8 6", delay=0.1))
     outcomes = make_judge(judge_max_retries=2, judge_concurrency=4, judge_patience=60).ask(questions(20), "Judging")
     assert reasons(outcomes) == [None] * 20
 
