@@ -68,6 +68,7 @@ def _run_without_index(parsed: argparse.Namespace) -> bool:
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as the stock command does
     config = EvaluatorConfig.from_cli(parsed)
+    _note(config)
     if config.wandb_args or config.trackio_args or config.show_config:
         return False
     manager = TaskManager(include_path=config.include_path, include_defaults=False, metadata=config.metadata)
@@ -78,6 +79,18 @@ def _run_without_index(parsed: argparse.Namespace) -> bool:
     config.tasks = names
     _evaluate(config, manager)
     return True
+
+
+def _note(config: EvaluatorConfig) -> None:
+    """Tell those who keep answers aside how lm-eval was called, under the names that its results have for it."""
+    from lm_eval_tasks.runs.waiting import note_command
+
+    names = ("model", "model_args", "batch_size", "device", "use_cache", "limit", "gen_kwargs")
+    seeds = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
+    note_command(
+        {name: getattr(config, name, None) for name in names}
+        | dict(zip(seeds, config.seed or [None] * len(seeds), strict=True))
+    )
 
 
 def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:

@@ -12,7 +12,7 @@ import json
 import logging
 import math
 import weakref
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import lru_cache, partial
 from typing import Any
 
@@ -24,11 +24,14 @@ from lm_eval.utils import env, warning_once
 
 from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
+from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.harness.requests import Asked, JudgedRequest, Questionnaire, ask_early, what_is_asked
 from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
 from lm_eval_tasks.judge.question import storable
-from lm_eval_tasks.judge.records import as_records, describe, summarise
+from lm_eval_tasks.judge.records import describe, summarise
+from lm_eval_tasks.runs import provenance
 from lm_eval_tasks.runs import waiting as waiting_room
+from lm_eval_tasks.runs.answers import finish_reason
 from lm_eval_tasks.runs.stored import load_run
 from lm_eval_tasks.settings import read_settings
 
@@ -59,6 +62,7 @@ class JudgedTask(ConfigurableTask):
 
     BENCHMARK: str
     settings: Any
+    prompt_to_judge: Any
 
     def __init__(
         self,
@@ -145,6 +149,9 @@ class JudgedTask(ConfigurableTask):
         """Build the requests, then try the judge before anything is generated."""
         if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
             warning_once(log, "cache_requests is ignored by judged tasks: their requests are built in no time.")
+        if not self._replayed:
+            check_repeats(self.config)
+        self._run_options = {"rank": rank, "ranks": world_size, **options}
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         self._instances = [JudgedRequest(**vars(instance)) for instance in self._instances]
         self._ranks = world_size
@@ -170,6 +177,8 @@ class JudgedTask(ConfigurableTask):
             instance.resps = [storable(answer) if isinstance(answer, str) else answer for answer in instance.resps]
         super().apply_filters()
         if self._predicts_only():
+            made_with = {"answers": self._answers_noted(), "process": provenance.of_process()}
+            self.config.metadata = {**(self.config.metadata or {}), "made_with": made_with}
             return
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
         asked = what_is_asked(self._instances, self.questions)
@@ -190,6 +199,7 @@ class JudgedTask(ConfigurableTask):
             for verdict in record["verdicts"]:
                 verdict["question"] = None if lacking else next(keys)  # by which a later rejudge knows it again
             record["flags"] = [] if one.missing else self.flags(one.instance.doc, one.answer)
+            record["finish_reason"] = finish_reason(one.instance, one.repeat)
             judgements[id(one.instance), one.filter].append(record)
         for instance in self._instances:
             for name in instance.filtered_resps:
@@ -198,6 +208,8 @@ class JudgedTask(ConfigurableTask):
                 instance.filtered_resps[name] = json.dumps(whole, ensure_ascii=False)
         records = [record for records in judgements.values() for record in records]
         self._any_judged = any(record["judged"] for record in records)
+        lacking = (one for one, record in zip(asked, records, strict=True) if not record["judged"])
+        self._unjudged_by_category = dict(Counter(str(one.instance.doc.get("category")) for one in lacking))
         self._conclude(judge, records, [one.answer for one in asked if not one.missing])
 
     def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
@@ -223,7 +235,7 @@ class JudgedTask(ConfigurableTask):
         if self.config.task not in run.samples:
             raise NoDocs(f"{run.folder} holds no samples of {self.config.task}, only of {', '.join(run.samples)}.")
         run.check_task(self.config.task, self.config)
-        docs = [sample["doc"] for sample in run.samples[self.config.task]]
+        docs = [sample.doc for sample in run.samples[self.config.task]]
         self.note_data_revision(run.data_revision(self.config.task))
         return docs, run.left_out(self.config.task)
 
@@ -231,7 +243,7 @@ class JudgedTask(ConfigurableTask):
         """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""
         samples = load_run(self._replayed).samples[self.config.task]
         for one in asked:
-            record = as_records(samples[one.instance.doc_id]["filtered_resps"][0])[one.repeat :][:1]
+            record = samples[one.instance.doc_id].records[one.repeat :][:1]
             stored = {verdict.get("question"): verdict for found in record for verdict in found["verdicts"]}
             for question in one.questions().values():
                 verdict = stored.get(judge.key(question))
@@ -257,10 +269,14 @@ class JudgedTask(ConfigurableTask):
     def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str]) -> None:
         """Say how judging went, and put it where lm-eval writes it into the results file."""
         dialect = {lesson for record in records for verdict in record["verdicts"] for lesson in verdict["dialect"]}
+        counts = summarise(records) | {"unjudged_by_category": self._unjudged_by_category}
         summary = {
             "benchmark": self.BENCHMARK,
             "settings": self.settings_in_results() | {"dialect": sorted(dialect | judge.endpoint.learnt)},
-            **over_ranks(summarise(records), self._ranks),
+            "judge_prompt": self._judge_prompt(),
+            **over_ranks(counts, self._ranks),
+            "answers": self._answers_noted(),
+            "process": provenance.of_process(),
             "left_out": self.left_out,
             "absent": self.absent,
             "ranks": self._ranks,
@@ -290,6 +306,31 @@ class JudgedTask(ConfigurableTask):
             f" {judge.stopped}." if judge.stopped else "",
             f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if answered else "",
         )
+
+    def noted(self) -> dict[str, Any]:
+        """What a results file holds of how the answers were made, for ``waiting``."""
+        options = self._run_options
+        model = getattr(options.get("chat_template"), "__self__", None)
+        name = getattr(model, "model", None)
+        made_with = {"answers": provenance.of_answers(self.instances), "process": provenance.of_process()}
+        metadata = {**(self.config.metadata or {}), "made_with": made_with}
+        config = {**self.dump_config(), "metadata": metadata, "settings": self.settings_in_results()}
+        return {
+            "config": config,
+            "docs": len(self.eval_docs),
+            "model": None if model is None else type(model).__name__,
+            "model_name": name if isinstance(name, str) else None,
+            **{key: options.get(key) for key in ("limit", "system_instruction", "fewshot_as_multiturn")},
+            **{key: options[key] for key in ("rank", "ranks")},
+        }
+
+    def _answers_noted(self) -> dict[str, Any]:
+        return over_ranks(provenance.of_answers(self._instances), self._ranks)
+
+    def _judge_prompt(self) -> dict[str, str]:
+        """The wording as text, and what is added to it when the judge is asked again."""
+        prompt = self.prompt_to_judge
+        return {"system": prompt.system, "template": prompt.template, "re_ask": self.trial_question().form}
 
     def settings_in_results(self) -> dict[str, Any]:
         """Everything that shapes the numbers, under the names of the options."""

@@ -67,6 +67,12 @@ class Unanswered(str):
         return f"Unanswered({self.reason!r})"
 
 
+def finish_reason(request: Instance, repeat: int = 0) -> str | None:
+    """Why the model stopped at one of a request's answers; None where nobody said."""
+    answer = request.resps[repeat] if repeat < len(request.resps) else None
+    return (answer.finish or None) if isinstance(answer, Answer) else None
+
+
 def mark_unanswered(request: Instance, answer: Unanswered) -> None:
     """Write the reason into a request's generation options, where the logged sample shows it.
 
