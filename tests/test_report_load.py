@@ -71,7 +71,7 @@ def test_damaged_lines_are_named_and_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda path: None, "does not exist: name the folder given to lm_eval as --output_path"),
+        (lambda path: None, "does not exist: name the folder that was given to lm_eval as --output_path"),
         (lambda path: path.mkdir(), "holds no results_*.json"),
         (lambda path: path.write_text("x", encoding="utf-8"), "is not a results file of lm_eval"),
     ],

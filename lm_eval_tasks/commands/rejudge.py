@@ -167,7 +167,8 @@ def _new_output(stored: StoredRun, where: Path, judges: dict[str, str]) -> Path:
     """A path that is not there yet: beside the run, or for kept answers, which lie in a cache, in the user's folder."""
     folder = where.parent if where.is_file() else where
     start = folder if stored.finished else Path.cwd() / _as_name(stored.model)
-    name = f"{start.name}-rejudged-{_as_name('+'.join(dict.fromkeys(judges.values())))}"
+    base = re.sub("-rejudged-.+", "", start.name) if "judged_again" in stored.results else start.name
+    name = f"{base}-rejudged-{_as_name('+'.join(dict.fromkeys(judges.values())))}"
     names = (name if number == 1 else f"{name}-{number}" for number in range(1, sys.maxsize))
     return next(path for name in names if not (path := start.with_name(name)).exists())
 

@@ -152,7 +152,7 @@ class Run:
     def estimate(self, task: str, metric: str) -> Estimate:
         """Returns a metric of a task or group as lm_eval's results file has it."""
         row = self.results.get(task)
-        if row is None and self.waits("intima" if task.startswith("intima") else "air_bench_chat"):
+        if row is None and self.waits(self._benchmark_of(task)):
             return Estimate(None, None, WAITING)
         if row is None:
             return Estimate(None, None, "not in this run's results: its tasks were not run, or had no judged docs")
@@ -167,8 +167,12 @@ class Run:
                 "" if error is not None else "lm_eval's results hold no standard error here (a single doc has none)"
             )
             return Estimate(point, error, reason, self.judged_docs(task))
-        waits = self.waits("intima" if task.startswith("intima") else "air_bench_chat")
+        waits = self.waits(self._benchmark_of(task))
         return Estimate(None, None, WAITING if waits else "lm_eval's results hold no number here")
+
+    def _benchmark_of(self, name: str) -> str:
+        """The benchmark of a task or group; groups, which store no settings, have it in their names."""
+        return self.benchmarks.get(name) or ("intima" if name.startswith("intima") else "air_bench_chat")
 
     def judged_docs(self, task: str) -> int | None:
         """Returns how many docs of a task were judged, where its summary says so."""
