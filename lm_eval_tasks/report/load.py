@@ -129,7 +129,9 @@ def _merged(records: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         known = [value for value in values if value is not None]
         merged[name] = sum(known) / len(known) if known and len(known) == len(values) else None
     levels = [mapping(record.get("levels")) for record in judged]
-    merged["levels"] = {k: v for k, v in levels[0].items() if all(one.get(k) == v for one in levels)} if levels else None
+    merged["levels"] = (
+        {k: v for k, v in levels[0].items() if all(one.get(k) == v for one in levels)} if levels else None
+    )
     for name in ("label", "win", "finish_reason"):
         merged[name] = merged.get(name) if len({text(record.get(name)) for record in judged or records}) == 1 else None
     for name in ("verdicts", "flags"):

@@ -160,7 +160,7 @@ def lines(file: Path) -> Iterator[tuple[int, dict[str, Any] | Damage]]:
         check_readable(file)
         stream = file.open("rb")
     except (OSError, ValueError) as error:
-        yield 0, Damage(file.name, 0, " ".join(str(error).split())[:200])
+        yield 0, Damage(file.name, 0, " ".join(str(error).split()))
         return
     with stream:
         for line, raw in enumerate(stream, 1):
