@@ -84,8 +84,11 @@ def test_results_tell_of_the_answers_the_process_and_the_judges_prompt(
     results = run(airbench_server, root, f"{ALL}_speech_QA")
     told = judging(results, "speech_QA")
     assert told["answers"] == {
-        **{"finish": {"length": 3}, "cut": 3, "models": {"served": 3}},
-        **{"prompt_tokens": 21, "completion_tokens": 6},
+        "finish": {"length": 3},
+        "cut": 3,
+        "models": {"served": 3},
+        "prompt_tokens": 21,
+        "completion_tokens": 6,
     }
     assert told["process"] == provenance.of_process()
     assert told["unjudged_by_category"] == {"speech": 1}

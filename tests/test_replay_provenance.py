@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airbench_runs import ALL
+from airbench_runs import ALL, run
 from stored_runs import DOCS, Runs, judging, results, samples_file
 from test_replay_kept import kept
 
@@ -98,6 +98,22 @@ def test_kept_answers_tell_what_they_were_made_with(runs: Runs, monkeypatch: pyt
         assert again["configs"][SPEECH][key] == direct["configs"][SPEECH][key]
     assert "kept aside" in again["judged_again"]["answers"]
     assert samples(runs.folder / "again", "speech_QA")[0]["arguments"]["gen_args_0"]["arg_1"]["max_gen_toks"] == 33
+
+
+def test_answers_kept_by_a_run_in_python_tell_what_a_task_knows(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Judge, "ask", ask)
+        options = {"limit": 0.5, "gen_kwargs": "max_gen_toks=33", "system_instruction": "Be brief."}
+        run(runs.server, runs.root, SPEECH, options=options)
+    again = runs.rejudge(kept()[-1])
+    assert again["config"]["model"] == "LocalChatCompletion" and again["model_name"] == "listener"
+    assert again["config"]["limit"] == 2 and again["n-samples"][SPEECH] == {"original": 3, "effective": 2}
+    assert again["config"]["model_args"] is again["config"]["numpy_seed"] is None  # a task is not told
+    assert again["system_instruction"] == "Be brief."
+    assert again["configs"][SPEECH]["generation_kwargs"]["max_gen_toks"] == 33
 
 
 def test_what_nobody_noted_is_not_that_of_the_judging(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +219,7 @@ def test_a_folder_decides_neither_addresses_nor_files_nor_keys(
     assert runs._start(["rejudge", str(out)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and f"asks for {key}={json.dumps(value)}" in error and "--trust" in error
-    assert runs.server.calls("judge") == 0 and not os.path.exists("/tmp/anywhere.sqlite")
+    assert runs.server.calls("judge") == 0 and not Path("/tmp/anywhere.sqlite").exists()
 
 
 def test_what_this_command_or_environment_says_needs_no_trust(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -243,7 +243,7 @@ def test_pipes_are_never_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "results_2025-01-02T00-00-00.000001.json"
     os.mkfifo(pipe)
     for place in (pipe, tmp_path, Path("/dev/zero")):
-        with pytest.raises(ValueError, match="neither a file nor a folder|damaged"):
+        with pytest.raises(ValueError, match=r"neither a file nor a folder|damaged"):
             load_run(place)
 
 

@@ -49,9 +49,13 @@ def main(arguments: list[str]) -> int:
         sys.argv = before
     parsed.include_path = [str(INCLUDE_PATH), *besides_the_pack(given.include_path)]  # a later one wins
     import lm_eval_tasks.models  # noqa: F401 - registers the model
+    from lm_eval_tasks.runs.waiting import note_command
 
-    if not _run_without_index(parsed):
-        cli.execute(parsed)
+    try:
+        if not _run_without_index(parsed):
+            cli.execute(parsed)
+    finally:
+        note_command({})  # what runs in this process later was not called like this
     return 0
 
 

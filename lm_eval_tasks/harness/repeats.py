@@ -21,10 +21,10 @@ def check_repeats(config: Any) -> None:
     kept = max(_kept(one["filter"], config.repeats) for one in config.filter_list or _DEFAULT)
     if kept < config.repeats:
         raise ValueError(
-            f"{config.task}: repeats: {config.repeats} asks the model for {config.repeats} answers to each doc, and the "
-            f"task's filter passes {kept} on to the judge. To have all of them judged, set filter_list: [{{name: judge, "
-            f"filter: [{{function: take_first_k, k: {config.repeats}}}]}}] in the task's YAML; for one answer, leave "
-            "repeats out."
+            f"{config.task}: repeats: {config.repeats} asks the model for {config.repeats} answers to each doc, and "
+            f"the task's filter passes {kept} on to the judge. To have all of them judged, set filter_list: [{{name: "
+            f"judge, filter: [{{function: take_first_k, k: {config.repeats}}}]}}] in the task's YAML; for one answer, "
+            "leave repeats out."
         )
 
 

@@ -23,15 +23,14 @@ from lm_eval.api.task import ConfigurableTask
 from lm_eval.utils import env, warning_once
 
 from lm_eval_tasks.errors import NoDocs
+from lm_eval_tasks.harness import notes
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
 from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.harness.requests import Asked, JudgedRequest, Questionnaire, ask_early, what_is_asked
 from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
-from lm_eval_tasks.judge.question import storable
 from lm_eval_tasks.judge.records import describe, summarise
-from lm_eval_tasks.runs import provenance
 from lm_eval_tasks.runs import waiting as waiting_room
-from lm_eval_tasks.runs.answers import finish_reason
+from lm_eval_tasks.runs.answers import finish_reason, storable_answer
 from lm_eval_tasks.runs.stored import load_run
 from lm_eval_tasks.settings import read_settings
 
@@ -174,11 +173,10 @@ class JudgedTask(ConfigurableTask):
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then judge what they leave; judgements take the place of the filtered answers."""
         for instance in self._instances:  # a character that no file can hold would end lm-eval's file of samples there
-            instance.resps = [storable(answer) if isinstance(answer, str) else answer for answer in instance.resps]
+            instance.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]
         super().apply_filters()
         if self._predicts_only():
-            made_with = {"answers": self._answers_noted(), "process": provenance.of_process()}
-            self.config.metadata = {**(self.config.metadata or {}), "made_with": made_with}
+            self.config.metadata = {**(self.config.metadata or {}), "made_with": self._made_with()}
             return
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
         asked = what_is_asked(self._instances, self.questions)
@@ -273,10 +271,9 @@ class JudgedTask(ConfigurableTask):
         summary = {
             "benchmark": self.BENCHMARK,
             "settings": self.settings_in_results() | {"dialect": sorted(dialect | judge.endpoint.learnt)},
-            "judge_prompt": self._judge_prompt(),
+            "judge_prompt": notes.judge_prompt(self.prompt_to_judge, self.trial_question().form),
             **over_ranks(counts, self._ranks),
-            "answers": self._answers_noted(),
-            "process": provenance.of_process(),
+            **self._made_with(),
             "left_out": self.left_out,
             "absent": self.absent,
             "ranks": self._ranks,
@@ -307,30 +304,14 @@ class JudgedTask(ConfigurableTask):
             f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if answered else "",
         )
 
+    def _made_with(self) -> dict[str, Any]:
+        """With the answers of all ranks."""
+        told = notes.made_with(self)
+        return told | {"answers": over_ranks(told["answers"], self._ranks)}
+
     def noted(self) -> dict[str, Any]:
         """What a results file holds of how the answers were made, for ``waiting``."""
-        options = self._run_options
-        model = getattr(options.get("chat_template"), "__self__", None)
-        name = getattr(model, "model", None)
-        made_with = {"answers": provenance.of_answers(self.instances), "process": provenance.of_process()}
-        metadata = {**(self.config.metadata or {}), "made_with": made_with}
-        config = {**self.dump_config(), "metadata": metadata, "settings": self.settings_in_results()}
-        return {
-            "config": config,
-            "docs": len(self.eval_docs),
-            "model": None if model is None else type(model).__name__,
-            "model_name": name if isinstance(name, str) else None,
-            **{key: options.get(key) for key in ("limit", "system_instruction", "fewshot_as_multiturn")},
-            **{key: options[key] for key in ("rank", "ranks")},
-        }
-
-    def _answers_noted(self) -> dict[str, Any]:
-        return over_ranks(provenance.of_answers(self._instances), self._ranks)
-
-    def _judge_prompt(self) -> dict[str, str]:
-        """The wording as text, and what is added to it when the judge is asked again."""
-        prompt = self.prompt_to_judge
-        return {"system": prompt.system, "template": prompt.template, "re_ask": self.trial_question().form}
+        return notes.of_run(self, self._run_options, self.settings_in_results())
 
     def settings_in_results(self) -> dict[str, Any]:
         """Everything that shapes the numbers, under the names of the options."""

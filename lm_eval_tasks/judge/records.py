@@ -19,8 +19,8 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
 
     Returns:
         ``docs``, ``judged``, ``calls``, ``from_cache`` (verdicts) and the tokens as numbers, these of this process and,
-        as ``..._all_attempts``, of all processes that had a part in the run; ``unjudged`` (reason -> answers),
-        ``judge_answered`` (model as the server named it -> verdicts) and ``flags`` (flag -> answers) as
+        as ``..._all_attempts``, with those of earlier processes for the verdicts that are stored; ``unjudged`` (reason
+        -> answers), ``judge_answered`` (model as the server named it -> verdicts) and ``flags`` (flag -> answers) as
         dicts.
     """
     verdicts = [verdict for record in records for verdict in record["verdicts"]]

@@ -113,9 +113,9 @@ def _answer(sample: Sample) -> Answer:
     # the text as well, because another release of the data may give an id to another doc
     name = json.dumps((sample.task, sample.uniq_id, text(asked)))
     key = hashlib.sha256(name.encode()).hexdigest()[:12]
-    first = sample.answers[0] if sample.answers else ""
-    record = _merged(sample.records)
-    return Answer(sample.benchmark, sample.task, key, sample.doc, first, record, sample.answers, sample.records)
+    answers, records = sample.answers, sample.records
+    first = answers[0] if answers else ""
+    return Answer(sample.benchmark, sample.task, key, sample.doc, first, _merged(records), answers, records)
 
 
 def _merged(records: tuple[dict[str, Any], ...]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 
+from lm_eval_tasks.judge.question import storable
+
 
 class Answer(str):
     """A model's answer and how it ended.
@@ -65,6 +67,14 @@ class Unanswered(str):
 
     def __repr__(self) -> str:
         return f"Unanswered({self.reason!r})"
+
+
+def storable_answer(answer: str) -> str:
+    """The same answer with text that a file can hold; it still says how it ended."""
+    text = storable(answer)
+    if text is answer or not isinstance(answer, Answer):
+        return text
+    return Answer(text, answer.finish, answer.model, answer.prompt_tokens, answer.completion_tokens)
 
 
 def finish_reason(request: Instance, repeat: int = 0) -> str | None:

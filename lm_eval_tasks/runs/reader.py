@@ -39,19 +39,30 @@ class Sample:
         task: lm-eval's name of the task.
         benchmark: ``air_bench_chat`` or ``intima``, by the task's own metadata.
         line: of the file, from 1.
+        judged: whether the task was judged. Else the place of the judgements holds the model's own words, which may
+            look like one.
         doc: the doc as logged.
-        answers: as the model gave them; several where the task repeats.
-        records: the judgement of each answer; empty where the run did not judge.
         logged: the whole line.
     """
 
     task: str
     benchmark: str
     line: int
+    judged: bool
     doc: dict[str, Any]
-    answers: tuple[str, ...]
-    records: tuple[dict[str, Any], ...]
     logged: dict[str, Any]
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """As the model gave them to the first request, which is the only one; several where the task repeats."""
+        resps = self.logged.get("resps")
+        first = resps[0] if isinstance(resps, list) and resps else []
+        return tuple(map(text, first)) if isinstance(first, list) else (text(first),)
+
+    @property
+    def records(self) -> tuple[dict[str, Any], ...]:
+        """The judgement of each answer; empty where the run did not judge."""
+        return _records(self.logged.get("filtered_resps"), self.benchmark) if self.judged else ()
 
     @property
     def uniq_id(self) -> str:
@@ -103,10 +114,7 @@ class Files:
         doc = logged.get("doc")
         if not isinstance(doc, dict):
             return Damage(file.name, line, "it has no doc")
-        benchmark = self.benchmarks[task]
-        # without judging, the place of the records holds the model's own words, which may look like one
-        records = _records(logged.get("filtered_resps"), benchmark) if self.judging(task) else ()
-        return Sample(task, benchmark, line, doc, _answers(logged.get("resps")), records, logged)
+        return Sample(task, self.benchmarks[task], line, bool(self.judging(task)), doc, logged)
 
 
 def read(where: str | Path) -> Files:
@@ -199,12 +207,6 @@ def _newest(path: Path) -> tuple[Path, str, list[Path]]:
         )
     newest, *older = sorted(dates, key=lambda file: (dates[file], str(file)), reverse=True)
     return newest, dates[newest], older
-
-
-def _answers(resps: Any) -> tuple[str, ...]:
-    """The responses to the first request, which is the only one of a generative task."""
-    first = resps[0] if isinstance(resps, list) and resps else []
-    return tuple(map(text, first)) if isinstance(first, list) else (text(first),)
 
 
 def _records(filtered: Any, benchmark: str) -> tuple[dict[str, Any], ...]:

@@ -52,7 +52,7 @@ def folder_of_answers() -> Path:
 
 
 def note_command(config: dict[str, Any]) -> None:
-    """Remember how lm-eval was called, under the names that its results have for it (``model_args``, ``limit``, ...)."""
+    """Remember how lm-eval was called, under the names that its results have for it (``model_args``, ...)."""
     _command.clear()
     _command.update(config)
 
