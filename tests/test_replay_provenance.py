@@ -33,9 +33,12 @@ def samples(folder: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in samples_file(folder, name).read_text(encoding="utf-8").splitlines()]
 
 
-def test_all_that_belongs_to_the_answers_stays_that_of_the_run_that_made_them(runs: Runs) -> None:
+def test_all_that_belongs_to_the_answers_stays_that_of_the_run_that_made_them(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = runs.run("out", *ODD)
     before = results(out)
+    monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_TIMEOUT", "7")
     again = runs.rejudge(out, "--metadata", "judge_model=judge-2")
     assert made_with(again) == made_with(before)
     assert again["config"]["limit"] == 0.5
@@ -53,6 +56,8 @@ def test_all_that_belongs_to_the_answers_stays_that_of_the_run_that_made_them(ru
     assert told["judges"] == {ALL: "judge-2"} and told["source"] == str(out) and told["answers"] == "3 docs"
     assert told["date"] > "2020" and told["lm_eval_version"] == before["lm_eval_version"]
     assert judging(again, "speech_QA")["settings"]["judge_model"] == "judge-2"
+    assert judging(again, "speech_QA")["process"]["environment"] == {}
+    assert told["process"]["environment"] == {"LM_EVAL_TASKS_JUDGE_TIMEOUT": "7"}
     assert "replay" not in again["configs"][SPEECH]["metadata"]
 
 
@@ -240,3 +245,33 @@ def test_a_pipe_is_refused_and_not_waited_for(runs: Runs, capsys: pytest.Capture
         capsys.readouterr()
         assert runs._start(["rejudge", str(out), "--trust"]) == 2
         assert "neither a file nor a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"group_subtasks": {ALL: 3}},
+        {"group_subtasks": {"a": ["b"], "b": ["a"], "c": ["a", 7]}},
+        {"configs": 3},
+        {"configs": {SPEECH: 3}},
+        {"configs": {SPEECH: {"metadata": ["air_bench_chat"]}}},
+        {"n-samples": {SPEECH: 3, "other": None}},
+        {"n-samples": {SPEECH: {"original": "many", "effective": [1]}}},
+        {"config": "none", "model_name": "../.."},
+        {"results": [1]},
+        {"judged_again": "yes", "config": {"limit": {"a": 1}}},
+        {"rank": "one", "ranks": 10**30, "versions": 3},
+    ],
+)
+def test_a_results_file_of_any_form_is_judged_or_refused_in_one_line(
+    runs: Runs, capsys: pytest.CaptureFixture[str], edit: dict[str, Any]
+) -> None:
+    out = runs.run("out", "--limit", "1", tasks=f"{ALL}_speech_QA")
+    file = next(out.rglob("results_*.json"))
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | edit), encoding="utf-8")
+    capsys.readouterr()
+    status = runs._start(["rejudge", str(out), "--trust"])
+    error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lm-eval-tasks: ")]
+    assert (status, len(error)) in ((0, 0), (2, 1))
+    names = {path.name for path in runs.folder.iterdir()} - {"out", "data", "user-cache"}
+    assert names == ({"out-rejudged-judge-1"} if status == 0 else set())

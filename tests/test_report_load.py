@@ -283,3 +283,47 @@ def test_what_an_older_version_judged_again_is_said_to_lack_its_history(tmp_path
     results["config"]["model"] = "replay-answers"
     file.write_text(json.dumps(results), encoding="utf-8")
     assert "are those of the judging, not of the run that made the answers" in load_run(folder).notes[0]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"configs": 3},
+        {"configs": {"air_bench_chat_speech_QA": {"metadata": {"benchmark": ["intima"], "judging": [1]}}}},
+        {"configs": {"air_bench_chat_speech_QA": {"metadata": {"benchmark": "intima", "judging": {"ranks": [1]}}}}},
+        {"results": {"air_bench_chat": 3}, "n-samples": [1], "judged_again": 1, "config": None},
+        {"config": {"limit": {"a": 1}, "gen_kwargs": "x"}, "model_name": {"a": 1}},
+    ],
+)
+def test_a_results_file_of_any_form_is_read_or_refused_in_one_line(tmp_path: Path, edit: dict) -> None:
+    folder = write_run(tmp_path, air=40)
+    file = next(home(folder).glob("results_*.json"))
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | edit), encoding="utf-8")
+    try:
+        run = load_run(folder)
+    except ValueError as error:
+        assert "\n" not in str(error)
+    else:
+        assert isinstance(run.made_with["generation"], dict) and isinstance(run.judged_again, dict)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"doc": {"question": ["?"], "uniq_id": {"a": 1}}, "resps": "text", "filtered_resps": 3},
+        {"doc": {}, "resps": [], "filtered_resps": []},
+        {"doc": {"prompt": "p"}, "resps": [[]], "filtered_resps": ["[1, {}]"]},
+        {
+            "doc": {"prompt": "p"},
+            "resps": [[None, 3]],
+            "filtered_resps": ['{"benchmark": "air_bench_chat", "judged": 1}'],
+        },
+        {"doc": {"prompt": "p"}, "resps": [[["a"]]], "filtered_resps": ["[" * 100_000]},
+    ],
+)
+def test_a_line_of_any_form_is_unjudged_and_no_traceback(tmp_path: Path, line: dict) -> None:
+    folder = write_run(tmp_path, air=40)
+    file = next(home(folder).glob("samples_*_speech_QA_*.jsonl"))
+    file.write_text(json.dumps(line), encoding="utf-8")
+    [answer] = [a for a in load_run(folder).answers["air_bench_chat"] if a.task == "air_bench_chat_speech_QA"]
+    assert not answer.judged and answer.score is None and isinstance(answer.prediction, str)

@@ -88,7 +88,7 @@ def main(args: argparse.Namespace) -> int:
     judges = _judges(settings, benchmarks)
     output = Path(args.output_path).absolute() if args.output_path else _new_output(stored, where, judges)
     command = ["--model", "replay-answers"]
-    command += ["--model_args", json.dumps({"model": stored.model, "run_dir": str(where)})]
+    command += ["--model_args", json.dumps({"model": stored.model.lstrip(".") or "model", "run_dir": str(where)})]
     command += ["--tasks", ",".join(names), "--metadata", json.dumps(metadata)]
     command += [part for path in args.include_path for part in ("--include_path", path)]
     output.parent.mkdir(parents=True, exist_ok=True)

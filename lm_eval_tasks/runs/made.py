@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lm_eval_tasks.runs.plain import mapping
+from lm_eval_tasks.runs.plain import mapping, number
 
 _MODEL = ("model_source", "model_name", "model_name_sanitized")
 _PROMPT = ("system_instruction", "system_instruction_sha", "chat_template", "chat_template_sha", "fewshot_as_multiturn")
@@ -40,12 +40,12 @@ def made_with(results: dict[str, Any]) -> dict[str, Any]:
     config = mapping(results.get("config"))
     configs = {task: mapping(one) for task, one in mapping(results.get("configs")).items()}
     noted = {task: _noted(one) for task, one in configs.items()}
-    ranks = {mapping(mapping(one.get("metadata")).get("judging")).get("ranks") for one in configs.values()} - {None}
+    ranks = [number(mapping(mapping(one.get("metadata")).get("judging")).get("ranks")) for one in configs.values()]
     found = {key: config.get(key) for key in ("model", "model_args", "limit", "gen_kwargs", "batch_size", *_SEEDS)}
     found |= {key: results.get(key) for key in ("model_name", "lm_eval_version", "git_hash", "date")}
     found |= {key: results.get(key) for key in ("system_instruction", "chat_template", "fewshot_as_multiturn")}
     found["generation"] = {task: mapping(one.get("generation_kwargs")) for task, one in configs.items()}
-    found["ranks"] = results.get("ranks") or (max(ranks) if ranks and all(type(n) is int for n in ranks) else None)
+    found["ranks"] = results.get("ranks") or max((int(n) for n in ranks if n is not None), default=None)
     return found | {key: {task: mapping(one.get(key)) for task, one in noted.items()} for key in ("answers", "process")}
 
 
@@ -65,7 +65,7 @@ def complete(new: dict[str, Any], stored: dict[str, Any], judged_again: dict[str
     Args:
         new: as lm-eval wrote them.
         stored: those of the run whose answers were judged.
-        judged_again: what is to be said of the judging; its own date and versions are added.
+        judged_again: what is to be said of the judging; its versions and its process are added.
     """
     whole = dict(new)
     for key in (*_MODEL, *_PROMPT, *_MACHINE):
@@ -81,8 +81,10 @@ def complete(new: dict[str, Any], stored: dict[str, Any], judged_again: dict[str
         task: {**mapping(one), **{k: v for k, v in mapping(counts.get(task)).items() if k == "original"}}
         for task, one in mapping(new.get("n-samples")).items()
     }
-    again = {**judged_again, "lm_eval_version": new.get("lm_eval_version"), "seconds": new.get(_MACHINE[3])}
-    if mapping(stored.get("versions")) != mapping(new.get("versions")):
+    again = {**judged_again, "seconds": new.get("total_evaluation_time_seconds")}
+    again |= {key: new.get(key) for key in ("lm_eval_version", "git_hash")}
+    again["process"] = next((found for one in configs.values() if (found := _noted(mapping(one))["process"])), None)
+    if stored.get("versions") not in (None, new.get("versions")):
         again["versions_of_the_answers"] = stored.get("versions")
     earlier = stored.get("judged_again")
     whole["judged_again"] = again | ({"earlier": earlier} if earlier else {})
@@ -101,11 +103,8 @@ def _complete_config(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]
     fresh = {key: value for key, value in mapping(new.get("metadata")).items() if key not in _PLACE}
     of_run = {key: value for key, value in mapping(old.get("metadata")).items() if key not in (*_PLACE, "judging")}
     metadata = {**of_run, **fresh}
-    if noted := {key: value for key, value in _noted(old).items() if value}:
-        metadata["made_with"] = noted
-    judging = mapping(metadata.get("judging"))
-    if judging:  # of the answers it knows what the replayed text tells, which is less
-        metadata["judging"] = judging | {"answers": mapping(noted.get("answers"))}
-        ranks = mapping(mapping(mapping(old.get("metadata")).get("judging"))).get("ranks")
-        metadata["judging"]["ranks"] = ranks or judging.get("ranks")
+    judging, before = mapping(metadata.get("judging")), mapping(mapping(old.get("metadata")).get("judging"))
+    if judging:  # what replaying tells of answers and process is not theirs
+        noted = {key: value or {} for key, value in _noted(old).items()}
+        metadata["judging"] = judging | noted | {"ranks": before.get("ranks") or judging.get("ranks")}
     return {**whole, "metadata": metadata}

@@ -122,17 +122,20 @@ class StoredRun:
 
     def top_level(self) -> list[str]:
         """The names to ask lm-eval for: the largest groups without tasks of other benchmarks, then single tasks."""
-        groups = mapping(self.results.get("group_subtasks"))
+        listed = mapping(self.results.get("group_subtasks")).items()
+        groups = {name: [str(child) for child in children] for name, children in listed if isinstance(children, list)}
         others = mapping(self.results.get("configs")).keys() - self.samples.keys()
         inside = {child for children in groups.values() for child in children}
 
-        def is_ours(name: str) -> bool:
-            return name not in others and all(map(is_ours, groups.get(name, ())))
+        def is_ours(name: str, *above: str) -> bool:
+            below = groups.get(name, ())
+            return name not in (*others, *above) and all(is_ours(child, name, *above) for child in below)
 
-        def asked(name: str) -> list[str]:
+        def asked(name: str, *above: str) -> list[str]:
             if is_ours(name):
                 return [name] if name in groups or name in self.samples else []
-            return [part for child in groups.get(name, ()) for part in asked(child)]
+            below = groups.get(name, ()) if name not in above else ()
+            return [part for child in below for part in asked(child, name, *above)]
 
         return [part for name in [*groups, *self.samples] if name not in inside for part in asked(name)]
 
