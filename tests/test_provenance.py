@@ -60,7 +60,7 @@ def test_answers_are_counted_by_how_they_ended() -> None:
         Unanswered("x"),
     ]
     assert provenance.of_answers(SimpleNamespace(resps=[answer]) for answer in answers) == {
-        "finish": {"stop": 1, "length": 1, "not told": 3},
+        "finish": {"stop": 1, "length": 1, "not told": 2, "no answer": 1},
         "cut": 1,
         "prompt_tokens": 30,
         "completion_tokens": 5,

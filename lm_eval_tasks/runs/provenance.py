@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks import __version__
-from lm_eval_tasks.runs.answers import Answer
+from lm_eval_tasks.runs.answers import Answer, Unanswered
 from lm_eval_tasks.settings import ENV_PREFIX, AirBenchSettings, IntimaSettings
 
 _PACKAGES = ("lm_eval", "openai", "soundfile", "soxr", "numpy")
@@ -44,20 +44,25 @@ def of_answers(instances: Iterable[Any]) -> dict[str, Any]:
         instances: lm-eval's, with ``resps``; an answer that is a plain string says nothing.
 
     Returns:
-        ``finish`` (why the model stopped -> answers; ``not told`` where nobody said), ``cut`` (answers that are not
-        whole), ``prompt_tokens``, ``completion_tokens``, ``models`` (name as served -> answers). Numbers and dicts of
+        ``finish`` (why the model stopped -> answers; ``not told`` where nobody said, ``no answer`` where there is none),
+        ``cut`` (answers that are not whole), ``prompt_tokens``, ``completion_tokens``, ``models`` (name as served -> answers). Numbers and dicts of
         numbers only, so that those of several processes can be added up.
     """
     answers = [answer for instance in instances for answer in instance.resps]
     told = [answer for answer in answers if isinstance(answer, Answer)]
-    finish = Counter(answer.finish or "not told" for answer in told) + Counter({"not told": len(answers) - len(told)})
     return {
-        "finish": dict(finish),
+        "finish": dict(Counter(map(_finish, answers))),
         "cut": sum(answer.cut for answer in told),
         "prompt_tokens": sum(answer.prompt_tokens for answer in told),
         "completion_tokens": sum(answer.completion_tokens for answer in told),
         "models": dict(Counter(answer.model for answer in told if answer.model)),
     }
+
+
+def _finish(answer: str) -> str:
+    if isinstance(answer, Unanswered):
+        return "no answer"
+    return (answer.finish if isinstance(answer, Answer) else "") or "not told"
 
 
 @lru_cache
