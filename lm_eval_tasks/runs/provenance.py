@@ -44,9 +44,9 @@ def of_answers(instances: Iterable[Any]) -> dict[str, Any]:
         instances: lm-eval's, with ``resps``; an answer that is a plain string says nothing.
 
     Returns:
-        ``finish`` (why the model stopped -> answers; ``not told`` where nobody said, ``no answer`` where there is none),
-        ``cut`` (answers that are not whole), ``prompt_tokens``, ``completion_tokens``, ``models`` (name as served -> answers). Numbers and dicts of
-        numbers only, so that those of several processes can be added up.
+        ``finish`` (why the model stopped -> answers; ``not told`` where nobody said, ``no answer`` where there is
+        none), ``cut`` (answers that are not whole), ``prompt_tokens``, ``completion_tokens``, ``models`` (name as
+        served -> answers). Numbers and dicts of numbers only, so that those of several processes can be added up.
     """
     answers = [answer for instance in instances for answer in instance.resps]
     told = [answer for answer in answers if isinstance(answer, Answer)]
