@@ -13,7 +13,3 @@ class NoDocs(DataError):
 
 class ModelUnavailable(RuntimeError):
     """No answer at all, or not all that a task needs; the text names cause and remedy."""
-
-
-class NotTrusted(ValueError):
-    """A stored run asks for what only its user may decide; the text names it."""

@@ -12,6 +12,7 @@ from airbench_runs import ALL, filtered, judging, records, run
 from lm_eval.api.task import TaskConfig
 
 from lm_eval_tasks import __version__
+from lm_eval_tasks.airbench_chat import prompt
 from lm_eval_tasks.harness import task
 from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.runs import provenance
@@ -64,6 +65,7 @@ def test_answers_are_counted_by_how_they_ended() -> None:
         "cut": 1,
         "prompt_tokens": 30,
         "completion_tokens": 5,
+        "without": {},
         "models": {"m-1": 2},
     }
 
@@ -86,14 +88,14 @@ def test_results_tell_of_the_answers_the_process_and_the_judges_prompt(
     assert told["answers"] == {
         "finish": {"length": 3},
         "cut": 3,
+        "without": {},
         "models": {"served": 3},
         "prompt_tokens": 21,
         "completion_tokens": 6,
     }
     assert told["process"] == provenance.of_process()
     assert told["unjudged_by_category"] == {"speech": 1}
-    assert "{question}" in told["judge_prompt"]["template"] and told["judge_prompt"]["system"].startswith("You are")
-    assert "one line only" in told["judge_prompt"]["re_ask"]
+    assert told["judge_prompt"] == {"system": prompt.SYSTEM, "template": prompt.TEMPLATE, "re_ask": prompt.FORM}
     assert {record["finish_reason"] for record in records(results, "speech_QA")} == {"length"}
     own, all_of_them = (told["calls"], told["prompt_tokens"]), (4, 400)
     assert own == (told["calls_all_attempts"], told["prompt_tokens_all_attempts"])

@@ -74,7 +74,8 @@ def storable_answer(answer: str) -> str:
     text = storable(answer)
     if text is answer or not isinstance(answer, Answer):
         return text
-    return Answer(text, answer.finish, answer.model, answer.prompt_tokens, answer.completion_tokens)
+    _, (_, *told) = answer.__reduce__()
+    return Answer(text, *told)
 
 
 def finish_reason(request: Instance, repeat: int = 0) -> str | None:

@@ -45,8 +45,9 @@ def of_answers(instances: Iterable[Any]) -> dict[str, Any]:
 
     Returns:
         ``finish`` (why the model stopped -> answers; ``not told`` where nobody said, ``no answer`` where there is
-        none), ``cut`` (answers that are not whole), ``prompt_tokens``, ``completion_tokens``, ``models`` (name as
-        served -> answers). Numbers and dicts of numbers only, so that those of several processes can be added up.
+        none), ``cut`` (answers that are not whole), ``prompt_tokens``, ``completion_tokens``, ``without`` (what the
+        server refused -> answers asked for without it), ``models`` (name as served -> answers). Numbers and dicts of
+        numbers only, so that those of several processes can be added up.
     """
     answers = [answer for instance in instances for answer in instance.resps]
     told = [answer for answer in answers if isinstance(answer, Answer)]
@@ -55,6 +56,7 @@ def of_answers(instances: Iterable[Any]) -> dict[str, Any]:
         "cut": sum(answer.cut for answer in told),
         "prompt_tokens": sum(answer.prompt_tokens for answer in told),
         "completion_tokens": sum(answer.completion_tokens for answer in told),
+        "without": dict(Counter(field for answer in told for field in getattr(answer, "without", ()))),
         "models": dict(Counter(answer.model for answer in told if answer.model)),
     }
 

@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lm_eval_tasks.errors import NotTrusted
 from lm_eval_tasks.settings import JudgeSettings, read_settings
+
+
+class NotTrusted(ValueError):
+    """A stored run asks for what only its user may decide; the text names it."""
+
 
 ASKED_FOR = ("judge_base_url", "judge_api_key_env", "judge_cache", "judge_prompt", "judge_extra_body")
 """Settings that reach for the user's keys, files or network."""
@@ -50,4 +54,4 @@ def _same(key: str, value: Any, own: JudgeSettings) -> bool:
     field, mine = JudgeSettings.model_fields.get(key), getattr(own, key, None)
     if key == "judge_base_url" and isinstance(value, str):
         value = value.rstrip("/").removesuffix("/chat/completions")
-    return str(value) == str(mine) or (field is not None and value == field.default)
+    return value == mine or str(value) == str(mine) or (field is not None and value == field.default)
