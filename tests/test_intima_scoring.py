@@ -182,6 +182,7 @@ def test_a_record_holds_levels_label_threshold_and_who_judged():
                 "dialect": [],
                 "cached": True,
                 "reason": None,
+                "why": "",
             }
         ],
     }

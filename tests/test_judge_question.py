@@ -198,7 +198,7 @@ def test_a_thought_without_an_end_is_no_verdict(reply):
 
 
 def test_outcomes_as_data_are_json_with_a_reason_only_where_there_is_no_verdict():
-    verdict = as_data(Verdict((8.0, 6.0), "8 6", "j", 3, 4, 1, True, ("no_schema",)))
+    verdict = as_data(Verdict((8.0, 6.0), "8 6", "j", 3, 4, 1, True, ("response_format",)))
     unjudged = as_data(Unjudged("cut short", "8", "j", 3, 4, 2))
     assert json.loads(json.dumps(verdict)) == {
         "reply": "8 6",
@@ -206,9 +206,10 @@ def test_outcomes_as_data_are_json_with_a_reason_only_where_there_is_no_verdict(
         "prompt_tokens": 3,
         "completion_tokens": 4,
         "attempts": 1,
-        "dialect": ["no_schema"],
+        "dialect": ["response_format"],
         "cached": True,
         "reason": None,
+        "why": "",
     }
     assert (unjudged["reason"], unjudged["cached"], unjudged["reply"]) == ("cut short", False, "8")
     assert unjudged["dialect"] == []

@@ -52,11 +52,16 @@ def main(arguments: list[str]) -> int:
         raise ValueError(f"--include_path {missing[0]}: there is no such folder")
     parsed.include_path = [str(INCLUDE_PATH), *besides_the_pack(given.include_path)]  # a later one wins
     import lm_eval_tasks.models  # noqa: F401 - registers the model
+    from lm_eval_tasks.runs.waiting import note_command
 
     config = compat.read_config(parsed)
     _check_model(config)
-    if not _run_without_index(config):
-        compat.execute(parsed)
+    _note(config)
+    try:
+        if not _run_without_index(config):
+            compat.execute(parsed)
+    finally:
+        note_command({})  # what runs in this process later was not called like this
     return 0
 
 
@@ -103,6 +108,18 @@ def _run_without_index(config: EvaluatorConfig) -> bool:
     config.tasks = names
     _evaluate(config, manager)
     return True
+
+
+def _note(config: EvaluatorConfig) -> None:
+    """Tell those who keep answers aside how lm-eval was called, under the names that its results have for it."""
+    from lm_eval_tasks.runs.waiting import note_command
+
+    names = ("model", "model_args", "batch_size", "device", "use_cache", "limit", "gen_kwargs")
+    seeds = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
+    note_command(
+        {name: getattr(config, name, None) for name in names}
+        | dict(zip(seeds, config.seed or [None] * len(seeds), strict=True))
+    )
 
 
 def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:

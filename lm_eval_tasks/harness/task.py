@@ -12,7 +12,7 @@ import json
 import logging
 import math
 import weakref
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import partial
 from typing import Any
 
@@ -20,13 +20,15 @@ import datasets
 from lm_eval.api.task import ConfigurableTask
 
 from lm_eval_tasks.errors import NoDocs
-from lm_eval_tasks.harness import compat
+from lm_eval_tasks.harness import compat, notes
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
+from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.harness.requests import Asked, JudgedRequest, Questionnaire, ask_early, what_is_asked
 from lm_eval_tasks.judge.judge import Judge
-from lm_eval_tasks.judge.question import Question, Unjudged, Verdict, storable
-from lm_eval_tasks.judge.records import as_records, describe, summarise
+from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
+from lm_eval_tasks.judge.records import describe, summarise
 from lm_eval_tasks.runs import waiting as waiting_room
+from lm_eval_tasks.runs.answers import finish_reason, storable_answer
 from lm_eval_tasks.runs.stored import load_run
 from lm_eval_tasks.settings import read_settings
 
@@ -57,6 +59,7 @@ class JudgedTask(ConfigurableTask):
 
     BENCHMARK: str
     settings: Any
+    prompt_to_judge: Any
 
     def __init__(
         self,
@@ -147,6 +150,9 @@ class JudgedTask(ConfigurableTask):
         """Build the requests, then try the judge before anything is generated."""
         if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
             compat.warning_once(log, "cache_requests is ignored by judged tasks: their requests are built in no time.")
+        if not self._replayed:
+            check_repeats(self.config)
+        self._run_options = {"rank": rank, "ranks": world_size, **options}
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         compat.set_requests(self, [JudgedRequest(**vars(instance)) for instance in self.instances])
         self._ranks = world_size
@@ -169,9 +175,10 @@ class JudgedTask(ConfigurableTask):
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then judge what they leave; judgements take the place of the filtered answers."""
         for instance in self.instances:  # a character that no file can hold would end lm-eval's file of samples there
-            instance.resps = [storable(answer) if isinstance(answer, str) else answer for answer in instance.resps]
+            instance.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]
         super().apply_filters()
         if self._predicts_only():
+            self.config.metadata = {**(self.config.metadata or {}), "made_with": self._made_with()}
             return
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
         asked = what_is_asked(self.instances, self.questions)
@@ -192,6 +199,7 @@ class JudgedTask(ConfigurableTask):
             for verdict in record["verdicts"]:
                 verdict["question"] = None if lacking else next(keys)  # by which a later rejudge knows it again
             record["flags"] = [] if one.missing else self.flags(one.instance.doc, one.answer)
+            record["finish_reason"] = finish_reason(one.instance, one.repeat)
             judgements[id(one.instance), one.filter].append(record)
         for instance in self.instances:
             for name in instance.filtered_resps:
@@ -201,6 +209,8 @@ class JudgedTask(ConfigurableTask):
         records = [record for records in judgements.values() for record in records]
         self._any_judged = any(record["judged"] for record in records)
         extra = self.summary_extra([one.instance.doc for one in asked], records)
+        lacking = (one for one, record in zip(asked, records, strict=True) if not record["judged"])
+        self._unjudged_by_category = dict(Counter(str(one.instance.doc.get("category")) for one in lacking))
         self._conclude(judge, records, [one.answer for one in asked if not one.missing], extra)
 
     def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
@@ -226,7 +236,7 @@ class JudgedTask(ConfigurableTask):
         if self.config.task not in run.samples:
             raise NoDocs(f"{run.folder} holds no samples of {self.config.task}, only of {', '.join(run.samples)}.")
         run.check_task(self.config.task, self.config)
-        docs = [sample["doc"] for sample in run.samples[self.config.task]]
+        docs = [sample.doc for sample in run.samples[self.config.task]]
         self.note_data_revision(run.data_revision(self.config.task))
         return docs, run.left_out(self.config.task)
 
@@ -234,7 +244,7 @@ class JudgedTask(ConfigurableTask):
         """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""
         samples = load_run(self._replayed).samples[self.config.task]
         for one in asked:
-            record = as_records(samples[one.instance.doc_id]["filtered_resps"][0])[one.repeat :][:1]
+            record = samples[one.instance.doc_id].records[one.repeat :][:1]
             stored = {verdict.get("question"): verdict for found in record for verdict in found["verdicts"]}
             for question in one.questions().values():
                 verdict = stored.get(judge.key(question))
@@ -260,11 +270,14 @@ class JudgedTask(ConfigurableTask):
     def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str], extra: dict[str, Any]) -> None:
         """Say how judging went, and put it where lm-eval writes it into the results file."""
         dialect = {lesson for record in records for verdict in record["verdicts"] for lesson in verdict["dialect"]}
+        counts = summarise(records) | {"unjudged_by_category": self._unjudged_by_category}
         summary = {
             "benchmark": self.BENCHMARK,
             "settings": self.settings_in_results() | {"dialect": sorted(dialect | judge.client.given_up)},
-            **over_ranks(summarise(records), self._ranks),
+            "judge_prompt": notes.judge_prompt(self.prompt_to_judge, self.trial_question().form),
+            **over_ranks(counts, self._ranks),
             **extra,
+            **self._made_with(),
             "left_out": self.left_out,
             "absent": self.absent,
             "ranks": self._ranks,
@@ -294,6 +307,15 @@ class JudgedTask(ConfigurableTask):
             f" {judge.stopped.rstrip('.')}." if judge.stopped else "",
             f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if answered else "",
         )
+
+    def _made_with(self) -> dict[str, Any]:
+        """With the answers of all ranks."""
+        told = notes.made_with(self)
+        return told | {"answers": over_ranks(told["answers"], self._ranks)}
+
+    def noted(self) -> dict[str, Any]:
+        """What a results file holds of how the answers were made, for ``waiting``."""
+        return notes.of_run(self, self._run_options, self.settings_in_results())
 
     def settings_in_results(self) -> dict[str, Any]:
         """Everything that shapes the numbers, under the names of the options."""

@@ -7,8 +7,7 @@ import re
 from functools import cached_property
 from typing import Any
 
-from lm_eval.utils import warning_once
-
+from lm_eval_tasks.harness.compat import warning_once
 from lm_eval_tasks.harness.groups import ScoreGroup
 from lm_eval_tasks.harness.ranks import of_all_ranks
 from lm_eval_tasks.harness.task import JudgedTask

@@ -9,6 +9,8 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 
+from lm_eval_tasks.judge.question import storable
+
 
 class Answer(str):
     """A model's answer and how it ended.
@@ -73,6 +75,21 @@ class Unanswered(str):
 
     def __repr__(self) -> str:
         return f"Unanswered({self.reason!r})"
+
+
+def storable_answer(answer: str) -> str:
+    """The same answer with text that a file can hold; it still says how it ended."""
+    text = storable(answer)
+    if text is answer or not isinstance(answer, Answer):
+        return text
+    _, (_, *told) = answer.__reduce__()
+    return Answer(text, *told)
+
+
+def finish_reason(request: Instance, repeat: int = 0) -> str | None:
+    """Why the model stopped at one of a request's answers; None where nobody said."""
+    answer = request.resps[repeat] if repeat < len(request.resps) else None
+    return (answer.finish or None) if isinstance(answer, Answer) else None
 
 
 def mark_unanswered(request: Instance, answer: Unanswered) -> None:
