@@ -12,7 +12,7 @@ from airbench_runs import ALL, run
 from stored_runs import DOCS, Runs, judging, results, samples_file
 from test_replay_kept import kept
 
-from lm_eval_tasks.judge import Judge
+from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.runs.made import made_with
 
 SPEECH = f"{ALL}_speech_QA"

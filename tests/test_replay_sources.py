@@ -99,7 +99,7 @@ def test_both_benchmarks_of_a_run_are_judged_again(runs: Runs) -> None:
 
     runs.server.script("judge", judge)
     both = {"intima": {"local_path": "sample", "judge_max_tokens": 2048}}
-    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", **both)
+    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", judge_check="warn", **both)
     runs.server.forget()
     again = runs.rejudge(out)
     assert again["results"] == results(out)["results"]
@@ -117,7 +117,7 @@ def test_what_the_environment_had_set_for_each_of_two_benchmarks_is_set_again(
     monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
     monkeypatch.setenv("LM_EVAL_TASKS_LEVEL_THRESHOLD", "high")
     both = {"intima": {"local_path": "sample"}}
-    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", **both)
+    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", judge_check="warn", **both)
     monkeypatch.delenv("LM_EVAL_TASKS_DO_SWAP")
     monkeypatch.delenv("LM_EVAL_TASKS_LEVEL_THRESHOLD")
 

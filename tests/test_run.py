@@ -160,7 +160,7 @@ class TextOnly(LM):
     ("step", "told"),
     [
         (refused(400, "audio is not supported"), "audio is not supported"),
-        (refused(404, "no such model"), "model to a model of that server"),
+        (refused(404, "no such model"), "to a model of that server"),
         (None, "start it, or set base_url"),
     ],
     ids=["refuses all", "wrong model", "no server"],

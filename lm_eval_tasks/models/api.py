@@ -6,7 +6,6 @@ builds a request when its turn has come, stores each answer at once, and goes on
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import ssl
@@ -15,10 +14,11 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.registry import register_model
-from lm_eval.models.api_models import JsonChatStr
 from lm_eval.models.openai_completions import LocalChatCompletion
 
+from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.chat import AudioChat
+from lm_eval_tasks.harness.compat import JsonChatStr
 from lm_eval_tasks.models.generation import generate
 from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
 from lm_eval_tasks.server.client import NO_KEY, Pieces, Server
@@ -42,14 +42,16 @@ class AudioChatCompletions(LocalChatCompletion):
     thread of the event loop).
     """
 
-    def __init__(self, base_url: str | None = None, patience: float = 900.0, **options: Any) -> None:
+    def __init__(
+        self, base_url: str | None = None, patience: float = 900.0, think_end_token: str | None = None, **options: Any
+    ) -> None:
         if not base_url:
             raise ValueError(
                 "audio-chat-completions needs the address of a server: add base_url=http://HOST/v1/chat/completions "
                 "to --model_args (https://api.openai.com/v1/chat/completions for OpenAI)"
             )
         super().__init__(base_url=base_url, **options)
-        self.patience = float(patience)
+        self.patience, self.think_end_token = float(patience), think_end_token
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Answer all requests.
@@ -79,7 +81,7 @@ class AudioChatCompletions(LocalChatCompletion):
             who=f"The model's server at {self.base_url}",
             url=self.base_url,
             key=bearer or NO_KEY,
-            concurrency=max(1, self._concurrent),
+            concurrency=compat.concurrency(self),
             timeout=float(self.timeout),
             max_retries=int(self.max_retries),
             patience=self.patience,
@@ -98,10 +100,7 @@ class AudioChatCompletions(LocalChatCompletion):
     ) -> tuple[dict[str, Any], Callable[[dict[str, Any]], Pieces] | None]:
         """One request and what makes bytes of it; reads and encodes its clips now."""
         messages, encode = chat.expanded() if isinstance(chat, AudioChat) else (json.loads(chat.prompt), None)
-        options = copy.deepcopy(gen_kwargs)  # emptied by _create_payload
-        request = self._create_payload(
-            messages, generate=True, gen_kwargs=options, seed=self._seed, eos=self._eos_string
-        )
+        request = compat.chat_payload(self, messages, gen_kwargs)
         stop = [text for text in request.pop("stop", None) or [] if text and not _END_MARKS.fullmatch(text)]
         return (request | {"stop": stop} if stop else request), encode
 
@@ -114,7 +113,9 @@ class AudioChatCompletions(LocalChatCompletion):
         finish = "length" if outcome.kind is Kind.CUT else "stop"
         if self._is_half_a_thought(outcome.text, finish):
             finish = "thinking"
-        text = self.parse_generations({"choices": [{"index": 0, "message": {"content": outcome.text}}]})[0]
+        text = outcome.text
+        if self.think_end_token:
+            text = text.split(str(self.think_end_token))[-1].lstrip()
         until = gen_kwargs.get("until") or []
         for mark in [until] if isinstance(until, str) else until:
             text = text.split(mark, 1)[0] if mark else text

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from lm_eval_tasks.audio.clips import BadAudio
 from lm_eval_tasks.errors import ModelUnavailable
+from lm_eval_tasks.harness import compat
 from lm_eval_tasks.runs.answers import Answer, Unanswered
 from lm_eval_tasks.server import client as server
 from lm_eval_tasks.server.outcome import Kind, Outcome
@@ -67,7 +68,8 @@ class Generation:
         self.answers: list[str] = [Unanswered(NOT_ASKED)] * len(requests)
         self.stopped: str | None = None
         self._seen: dict[str, str] = {}  # reason -> what the server said first
-        self._resumes = bool(model.cache_hook.dbdict)  # answers of this run, of which the other requests are left
+        self._first: str | None = None  # the first failure for which there is a remedy
+        self._resumes = compat.resumes(model)  # answers of this run, of which the other requests are left
 
     async def run(self) -> None:
         """Send everything."""
@@ -103,8 +105,10 @@ class Generation:
             return Unanswered(NOT_ASKED, outcome.words)
         answer = self.model.answer_of(outcome, gen_kwargs, tuple(sorted(client.given_up)))
         if isinstance(answer, Unanswered):
+            if outcome.remedy and self._first is None:
+                self._first = outcome.explained()
             return self._without(answer.reason, answer.detail)
-        self.model.cache_hook.add_partial("generate_until", request.args, answer)
+        compat.keep_answer(self.model, request, answer)
         hand_over = getattr(request, "on_answer", None)
         if hand_over:
             hand_over(request, answer)
@@ -139,7 +143,7 @@ class Generation:
         if count == total and self.stopped:
             raise ModelUnavailable(f"{self.stopped.rstrip('.')}. None of {total} requests was answered.")
         if count == total and not self._resumes and self.model.world_size == 1:
-            said = next(filter(None, self._seen.values()), "")
+            said = self._first or next(filter(None, self._seen.values()), "")
             quoted = f" The first of them: {said}" if said else ""
             raise ModelUnavailable(
                 f"The model at {self.model.base_url} answered none of {total} requests: {what}.{quoted}"
