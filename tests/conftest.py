@@ -17,8 +17,8 @@ import servers
 import soundfile
 
 from lm_eval_tasks import settings
-from lm_eval_tasks.airbench_chat import data
 from lm_eval_tasks.airbench_chat.prompt import parse_scores
+from lm_eval_tasks.data.records import forget_records
 from lm_eval_tasks.judge import Judge, Question
 from lm_eval_tasks.settings import JudgeSettings
 
@@ -57,7 +57,7 @@ def forget_judges() -> None:
     Judge._shared.clear()
     settings._warn_of_unknown_keys.cache_clear()
     settings._warn_of_unknown_variables.cache_clear()
-    data._read_metadata.cache_clear()
+    forget_records()
 
 
 @pytest.fixture

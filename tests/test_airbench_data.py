@@ -14,12 +14,18 @@ from conftest import FOLDERS, load_metadata, save_metadata, write_tone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_tasks.airbench_chat.data import DataError, NoDocs, fetch, load_docs, read_metadata
+from lm_eval_tasks.airbench_chat.data import CHAT, fetch, load_docs
+from lm_eval_tasks.data.records import read_records
+from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.settings import AirBenchSettings
 
 
 def load(root, task="speech_QA", **options):
-    return load_docs(AirBenchSettings(local_path=str(root), **options), task)
+    return load_docs(AirBenchSettings(local_path=str(root), **options), task)[:2]
+
+
+def facts(root, task="speech_QA", **options):
+    return load_docs(AirBenchSettings(local_path=str(root), **options), task).facts
 
 
 def clip(root, number, task="speech_QA"):
@@ -328,7 +334,7 @@ import sys
 from lm_eval_tasks.airbench_chat.data import load_docs
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
 from lm_eval_tasks.settings import AirBenchSettings
-docs, left_out = load_docs(AirBenchSettings(local_path=sys.argv[1]), "speech_QA")
+docs, left_out, _ = load_docs(AirBenchSettings(local_path=sys.argv[1]), "speech_QA")
 assert docs[0]["question"] == "Was h\\u00f6rt man? \\u58f0\\u97f3 \\U0001f3b5", ascii(docs)
 assert JudgePrompt.load(sys.argv[2]).template.startswith("\\u8bf7"), "prompt"
 print(len(docs), ascii(left_out))

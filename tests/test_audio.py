@@ -20,16 +20,9 @@ from conftest import write_tone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_eval_tasks.audio.clips import (
-    BadAudio,
-    audio_part,
-    encoded_audio,
-    file_part,
-    find_audio,
-    inspect_audio,
-    read_samples,
-    sniff_format,
-)
+from lm_eval_tasks.audio.clips import BadAudio, inspect_audio, read_samples
+from lm_eval_tasks.audio.encode import audio_part, encoded_audio, file_part
+from lm_eval_tasks.audio.find import find_audio
 from lm_eval_tasks.utils import doc_to_visual
 
 # Good files
@@ -96,10 +89,15 @@ def test_extra_chunks_before_and_after_the_samples_are_no_fault(tmp_path):
     assert inspect_audio(path)["seconds"] == 0.5
 
 
-def test_a_size_that_was_never_filled_in_is_no_fault(tmp_path):
+SIZES = [0, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFDB, 0x7FFFF000, 0x7FFFFFFF, 0x80000000, 8001, 8008, 8044, 8080]
+
+
+@pytest.mark.parametrize("claimed", SIZES)
+def test_a_size_that_is_a_placeholder_or_a_few_bytes_too_large_is_no_fault(tmp_path, claimed):
     path = tmp_path / "streamed.wav"
-    path.write_bytes(wav(claimed=0xFFFFFFFF))
-    assert inspect_audio(path)["format"] == "wav"
+    path.write_bytes(wav(claimed=claimed))
+    found = inspect_audio(path)
+    assert (found["format"], found["seconds"]) == ("wav", 0.5)
 
 
 # Bad files
@@ -127,7 +125,7 @@ BAD = {
     "a header that claims samples": (lambda tmp: wav(data=b"", claimed=8000), "header only|truncated"),
     "half a header": (lambda tmp: wav()[:30], "undecodable|header only"),
     "a WAV cut in half": (lambda tmp: cut(tone_bytes(tmp, format="WAV"), 0.5), "truncated"),
-    "a WAV that lacks its last bytes": (lambda tmp: tone_bytes(tmp, format="WAV")[:-10], "truncated"),
+    "a WAV that lacks its last 10 ms": (lambda tmp: tone_bytes(tmp, format="WAV")[:-320], "truncated"),
     "a FLAC cut in half": (lambda tmp: cut(tone_bytes(tmp, format="FLAC"), 0.5), "undecodable|truncated"),
     "an MP3 cut in half": (lambda tmp: cut(tone_bytes(tmp, format="MP3"), 0.5), "undecodable|truncated"),
     "an MP3 header alone": (lambda tmp: b"ID3\x03\0\0\0\0\0\0", "undecodable|header only"),
@@ -169,11 +167,6 @@ def test_any_bytes_are_audio_or_bad_audio(tmp_path_factory, content):
         assert inspect_audio(path)["seconds"] >= 0
     except BadAudio as error:
         assert str(error)
-
-
-@given(st.binary(max_size=16))
-def test_any_first_bytes_have_a_format_or_none(head):
-    assert sniff_format(head) in (None, "wav", "mp3", "flac", "ogg")
 
 
 # References
@@ -245,14 +238,14 @@ def test_a_file_that_changes_its_size_while_it_is_read_is_bad_audio(tmp_path, mo
         encoded_audio({"path": str(path), "format": "wav"})
 
 
-def test_no_memory_for_a_clip_is_no_fault_of_the_clip(tmp_path, monkeypatch):
+def test_no_memory_for_a_clip_concerns_that_clip(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
     path = write_tone(tmp_path / "clip.wav")
     monkeypatch.setattr(mmap, "mmap", refuse)
     for resample in (None, 16000):
-        with pytest.raises(MemoryError, match=r"clip\.wav: no memory"):
+        with pytest.raises(BadAudio, match=r"clip\.wav: no memory"):
             encoded_audio(reference(path, resample=resample))
 
 

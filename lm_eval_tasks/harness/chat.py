@@ -14,7 +14,8 @@ from typing import Any
 
 from lm_eval.models.api_models import JsonChatStr
 
-from lm_eval_tasks.audio.clips import AudioRef, audio_part, encoded_audio, file_part
+from lm_eval_tasks.audio.clips import AudioRef
+from lm_eval_tasks.audio.encode import audio_part, encoded_audio, file_part
 
 REFERENCE = "audio_file"
 """The type of the message part that stands for a clip in the small form."""

@@ -19,14 +19,14 @@ _ADDRESS = re.compile(" at 0x[0-9a-f]+")  # of a function, in its repr
 
 
 _ADDED = (
-    *("judging", "benchmark", "config_source", "version", "data_revision", "left_out", "replay", "replay_all"),
+    *("judging", "benchmark", "config_source", "version", "data", "data_revision", "left_out", "replay", "replay_all"),
     *("prompt_version", "dialect"),
 )
 """Metadata that nobody set: of lm-eval and of this package."""
 
 DATA_SETTINGS = (
     *("audio_part", "audio_sample_rate", "include_extra_codes", "local_path", "on_bad_audio"),
-    *("revision", "source", "tasks"),
+    *("on_bad_record", "max_audio_seconds", "revision", "source", "tasks"),
 )
 """Settings of what was asked, which later judging cannot change."""
 
