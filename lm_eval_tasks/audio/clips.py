@@ -37,7 +37,8 @@ class AudioRef(dict):
     Keys: ``path`` (absolute), ``format`` (``wav``, ``mp3``, ``flac``, ``ogg``, ``aiff`` and so on, told from the
     content), ``sampling_rate`` (Hz of ``array``), ``native_rate`` (Hz of the file), ``seconds``, ``size`` (bytes),
     ``mtime_ns`` and ``hash`` (of the content: XXH3, 128 bits). They make a file replaced in place another request to
-    every cache. ``start`` is there if the audio begins behind ID3 tags that do not belong to its format. ``array`` is
+    every cache. ``start`` is there if the audio begins behind ID3 tags that do not belong to its format, and
+    ``rewrite`` if its header lacks a size that other programs need, so that it is sent as a new WAV. ``array`` is
     float32, mono, shape ``(samples,)``. Reading ``repr``, hashing or dumping it touches no file.
     """
 
@@ -116,14 +117,13 @@ def _inspect(file: Any, path: str, max_seconds: float) -> dict[str, Any]:
         "mtime_ns": stat.st_mtime_ns,
         "hash": content_hash(file),
     }
-    return found | ({"start": layout.start} if layout.start and kind != "mp3" else {})
+    found |= {"start": layout.start} if layout.start and kind != "mp3" else {}
+    return found | ({"rewrite": True} if layout.patch else {})
 
 
 def _format(sound: Any) -> str:
     if sound.format == "MP3":
         return "mp3" if sound.subtype == "MPEG_LAYER_III" else "mp2"
-    if sound.layout.patch:  # few other programs read it
-        return sound.format.lower()
     return _FORMATS.get(sound.format, sound.format.lower())
 
 

@@ -44,7 +44,7 @@ def encoded_audio(ref: dict[str, Any]) -> tuple[mmap.mmap, str]:
     try:
         if ref.get("resample"):
             wav = _wav(read_samples(path, ref["resample"], expected), ref["resample"])
-        elif ref["format"] not in _UNTOUCHED[ref.get("part", "audio_url")]:
+        elif ref.get("rewrite") or ref["format"] not in _UNTOUCHED[ref.get("part", "audio_url")]:
             wav = _as_wav(path, expected)
         else:
             with open_clip(path) as file:

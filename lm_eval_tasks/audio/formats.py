@@ -139,11 +139,20 @@ def _container(file: io.FileIO, magic: bytes, start: int, size: int) -> tuple[bo
                     return False, (long, struct.pack("<Q", there))
             if magic == b"caff" and claimed < 0:
                 return False, (inside - 8, struct.pack(">q", there))
+            if length == 0 and layout.samples == b"data" and not _is_chunk(_read(file, inside, width), layout, there):
+                return False, (inside - 4, struct.pack(layout.size, there)) if there > 0 else None
             return _lacks(length, there), None
         if length < 0:
             break
         position = inside + length + -length % layout.align
     return False, None
+
+
+def _is_chunk(head: bytes, layout: _Chunks, there: int) -> bool:
+    """Whether this is the head of another chunk, and so the one before it really empty."""
+    if len(head) < layout.name + 4 or not head[: layout.name].isascii():
+        return False
+    return 0 < struct.unpack(layout.size, head[layout.name :])[0] <= there
 
 
 def _ogg_is_cut(file: io.FileIO, size: int) -> bool:
