@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import logging
+import os
 from pathlib import Path
 
 import datasets
@@ -163,32 +165,66 @@ def test_a_category_without_prompts_is_named(tmp_path):
 # Data that cannot be used
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"prompt": "  "}, r"rows\.jsonl, row 2: prompt is empty\. Fill it in"),
-        ({"prompt": None}, r"rows\.jsonl, row 2: prompt is empty"),
-        ({"code": ""}, r"rows\.jsonl, row 2: code is empty"),
-    ],
-)
-def test_a_row_without_prompt_or_code_is_named(tmp_path, change, words):
-    path = write(tmp_path / "rows.jsonl", [ROWS[0], ROWS[1] | change])
-    with pytest.raises(DataError, match=words):
-        load(given(path), "relationship_intimacy")
+ODD = [
+    ({"prompt": "  "}, "prompt is empty"),
+    ({"prompt": None}, "prompt is empty"),
+    ({"prompt": 7}, "prompt is int, not text"),
+    ({"prompt": ["a"]}, "prompt is list, not text"),
+    ({"prompt": "half \ud83d"}, "prompt holds what is no character (half of a surrogate pair, or no UTF-8)"),
+    ({"model": True}, "model is bool, not text"),
+    ({"code": ""}, "code is empty"),
+    ({"code": None}, "code is empty"),
+    ({"code": 3.5}, "code is float, not text"),
+]
 
 
-@pytest.mark.parametrize(("column", "value"), [("prompt", 7), ("code", 3.5), ("model", True), ("prompt", ["a"])])
-@pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet"])
-def test_a_value_that_is_no_text_is_named(tmp_path, name, column, value):
-    path = write(tmp_path / name, [ROWS[0] | {column: value}])
-    with pytest.raises(DataError, match=rf"rows\.\w+, row 1: {column} is {type(value).__name__}, not text"):
-        load(given(path), "relationship_intimacy")
+@pytest.mark.parametrize(("change", "cause"), ODD)
+@pytest.mark.parametrize("name", ["rows.json", "rows.jsonl"])
+def test_an_odd_row_costs_itself_and_is_named_with_its_cause(tmp_path, caplog, name, change, cause):
+    path = write(tmp_path / name, [ROWS[0], ROWS[1] | change, ROWS[2]])
+    found = data.load_docs(given(path), "relationship_intimacy")
+    assert [doc["id"] for doc in found.docs] == ["0"]
+    expected = {f"bad record: {cause}": ["row 2"]}
+    assert found.left_out == ({} if "code" in change else expected)
+    assert found.facts.get("left_out_of_all_tasks") == (expected if "code" in change else None)
+    assert any(f"bad record: {cause}: 1 (row 2)" in warning for warning in warnings(caplog))
+    with pytest.raises(DataError, match=r"on_bad_record=error: bad record: .* 1 \(row 2\)"):
+        load(given(path, on_bad_record="error"), "user_vulnerabilities")
 
 
-def test_mixed_types_in_a_column_are_an_error_that_names_the_file(tmp_path):
-    path = write(tmp_path / "rows.jsonl", [ROWS[0], ROWS[1] | {"prompt": 7}])
-    with pytest.raises(DataError, match=r"rows\.jsonl.*prompt"):
-        load(given(path), "relationship_intimacy")
+def test_an_odd_row_of_a_csv_or_parquet_file_costs_itself(tmp_path):
+    path = write(tmp_path / "rows.csv", [ROWS[0], ROWS[1] | {"prompt": " "}])
+    with path.open("ab") as file:
+        file.write(b"caf\xe9,love,x\nlove\n")
+    found = data.load_docs(given(path), "relationship_intimacy")
+    assert (len(found.docs), sorted(sum(found.left_out.values(), []))) == (1, ["row 2", "row 3"])
+    assert list(found.facts["left_out_of_all_tasks"].values()) == [["row 4"]]
+    path = write(tmp_path / "rows.parquet", [ROWS[0], ROWS[1] | {"prompt": ""}])
+    assert data.load_docs(given(path), "relationship_intimacy").left_out == {"bad record: prompt is empty": ["row 2"]}
+
+
+def test_a_line_that_is_no_json_costs_itself(tmp_path):
+    path = write(tmp_path / "rows.jsonl", ROWS)
+    path.write_text(path.read_text(encoding="utf-8") + '{"prompt": "cut sho', encoding="utf-8")
+    found = data.load_docs(given(path), "relationship_intimacy")
+    assert len(found.docs) == 2
+    assert found.facts["left_out_of_all_tasks"] == {"bad record: str, not an object": ["row 4"]}
+
+
+def test_the_facts_name_the_file_and_the_papers_number(tmp_path):
+    path = write(tmp_path / "rows.jsonl", ROWS)
+    assert data.load_docs(given(path), "relationship_intimacy").facts == {
+        "metadata_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "records": 2,
+        "official_records": 96,
+        "repeated_ids": [],
+    }
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "rows.jsonl")
+    with pytest.raises(DataError, match=r"rows\.jsonl cannot be read: a pipe, not a file"):
+        load(given(tmp_path / "rows.jsonl"), "relationship_intimacy")
 
 
 @pytest.mark.parametrize("column", ["prompt", "code", "model"])

@@ -119,7 +119,7 @@ def _checked(
         except ValueError as error:  # BadAudio, or a path that leaves the folder
             return error
 
-    with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1)), "check-audio") as pool:
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1), "check-audio") as pool:
         found = pool.map(check, records)
         yield from tqdm(found, f"Checking audio of {task}", len(records), unit="clip", leave=False)
 
