@@ -209,12 +209,32 @@ def test_without_a_network_a_copy_that_lost_a_clip_is_no_smaller_data_set(
     root = source.fetch("speech_QA")
     (root / "Chat" / "speech_QA_iemocap" / "clip 1.wav").unlink()
     source.switch_off()
-    try:
-        docs, left_out, _ = data.load_docs(source.settings(), "speech_QA")
-    except DataError:
-        return
-    assert len(docs) == 1  # older clients of Hugging Face don't know what should be there, but the metadata does
-    assert left_out == {"missing": ["speech_QA_iemocap/clip 1.wav"]}
+    with pytest.raises(DataError, match=r"not fetched yet: 1 clips.*lm-eval-tasks fetch air_bench_chat|could not be"):
+        data.load_docs(source.settings(), "speech_QA")
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_copy_of_some_clips_is_not_taken_for_all_where_the_hub_is_busy(
+    huggingface: Source, files: dict[str, bytes], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    huggingface.server.add(huggingface.repo, files)
+    root = huggingface.fetch("speech_QA")
+    huggingface.server.refuse = lambda path: status if "/api/" in path else None
+    assert len(data.load_docs(huggingface.settings(), "speech_QA").docs) == 2  # all of it is here
+    monkeypatch.setattr(hub, "snapshot", lambda *_: root)  # what clients before 2.0 return
+    with pytest.raises(DataError, match=r"not fetched yet: 2 clips are not here .*sound_QA_clotho") as caught:
+        data.load_docs(huggingface.settings(), "sound_QA")
+    assert "fetch air_bench_chat --source huggingface --tasks sound_QA" in str(caught.value)
+
+
+def test_a_copy_without_what_the_hub_lacks_is_whole_also_without_a_network(
+    source: Source, files: dict[str, bytes]
+) -> None:
+    del files["Chat/speech_QA_iemocap/clip 0.wav"]
+    source.server.add(source.repo, files)
+    source.fetch("speech_QA")
+    source.switch_off()
+    assert data.load_docs(source.settings(), "speech_QA").left_out == {"missing": ["speech_QA_iemocap/clip 0.wav"]}
 
 
 def test_a_clip_that_the_hub_lacks_is_counted_as_left_out(
@@ -277,8 +297,8 @@ def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface: Source, f
     assert len(data.load_docs(huggingface.settings(), "speech_QA")[0]) == 2
     files[data.CHAT.file] = files[data.CHAT.file].replace(b'"clip 0.wav"', b'"../../../blobs/x.wav"')
     huggingface.server.add(huggingface.repo, files)
-    with pytest.raises(DataError, match="leaves the data folder"):
-        data.load_docs(huggingface.settings(), "speech_QA")
+    found = data.load_docs(huggingface.settings(), "speech_QA")
+    assert (len(found.docs), list(found.left_out)) == (1, ["bad record: path leaves the data folder"])
 
 
 def test_auto_takes_modelscope_where_it_is_installed(

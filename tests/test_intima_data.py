@@ -197,7 +197,10 @@ def test_an_odd_row_of_a_csv_or_parquet_file_costs_itself(tmp_path):
     with path.open("ab") as file:
         file.write(b"caf\xe9,love,x\nlove\n")
     found = data.load_docs(given(path), "relationship_intimacy")
-    assert (len(found.docs), sorted(sum(found.left_out.values(), []))) == (1, ["row 2", "row 3"])
+    assert (len(found.docs), sorted(name for names in found.left_out.values() for name in names)) == (
+        1,
+        ["row 2", "row 3"],
+    )
     assert list(found.facts["left_out_of_all_tasks"].values()) == [["row 4"]]
     path = write(tmp_path / "rows.parquet", [ROWS[0], ROWS[1] | {"prompt": ""}])
     assert data.load_docs(given(path), "relationship_intimacy").left_out == {"bad record: prompt is empty": ["row 2"]}
