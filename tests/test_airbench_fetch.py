@@ -213,8 +213,8 @@ def test_without_a_network_a_copy_that_lost_a_clip_is_no_smaller_data_set(
         data.load_docs(source.settings(), "speech_QA")
 
 
-@pytest.mark.parametrize("status", [429])
-def test_a_copy_of_some_clips_is_not_taken_for_all_where_the_hub_is_busy(
+@pytest.mark.parametrize("status", [403])
+def test_a_copy_of_some_clips_is_not_taken_for_all_where_the_hub_refuses_to_tell(
     huggingface: Source, files: dict[str, bytes], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     huggingface.server.add(huggingface.repo, files)
