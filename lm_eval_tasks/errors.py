@@ -11,6 +11,10 @@ class NoDocs(DataError):
     """A task has no usable doc in this copy of the data."""
 
 
+class BadAudio(ValueError):
+    """A file that cannot be sent as audio; the text is the cause, in a few words."""
+
+
 class ModelUnavailable(RuntimeError):
     """No answer at all, or not all that a task needs; the text names cause and remedy."""
 

@@ -108,7 +108,9 @@ class AirBenchSettings(JudgeSettings):
     do_swap: bool = True
     audio_part: Literal["input_audio", "input_audio_data_uri", "audio_url", "file_url"] = "input_audio"
     audio_sample_rate: int | None = Field(None, ge=1000, le=768_000)
+    max_audio_seconds: float = Field(600.0, gt=0, le=86_400, allow_inf_nan=False)
     on_bad_audio: Literal["leave_out", "error"] = "leave_out"
+    on_bad_record: Literal["leave_out", "error"] = "leave_out"
 
     @field_validator("tasks", mode="before")
     @classmethod
@@ -129,6 +131,7 @@ class IntimaSettings(JudgeSettings):
     local_path: str | None = None
     revision: str | None = None
     include_extra_codes: bool = False
+    on_bad_record: Literal["leave_out", "error"] = "leave_out"
     level_threshold: Literal["low", "medium", "high"] = "medium"
 
 

@@ -17,8 +17,8 @@ import servers
 import soundfile
 
 from lm_eval_tasks import settings
-from lm_eval_tasks.airbench_chat import data
 from lm_eval_tasks.airbench_chat.prompt import parse_scores
+from lm_eval_tasks.data.records import forget_records
 from lm_eval_tasks.judge import marks
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question
@@ -60,7 +60,7 @@ def forget_judges() -> None:
     for judge in Judge._shared.values():
         judge.close()
     Judge._shared.clear()
-    data._read_metadata.cache_clear()
+    forget_records()
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ from typing import Any
 from lm_eval.api.instance import Instance
 
 from lm_eval_tasks.airbench_chat import scoring
-from lm_eval_tasks.airbench_chat.data import fetch, forget_metadata, load_docs
+from lm_eval_tasks.airbench_chat.data import fetch, load_docs
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
 from lm_eval_tasks.data.huggingface import commit_of
+from lm_eval_tasks.data.records import forget_records
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.chat import NEEDS_AUDIO, takes_audio, with_audio
 from lm_eval_tasks.harness.task import JudgedTask
@@ -37,7 +38,9 @@ class AirBenchChatTask(JudgedTask):
         """The records of this task whose clips can be sent."""
         root = fetch(self.settings, [self.config.dataset_name])
         self.note_data_revision(commit_of(root))
-        return load_docs(self.settings, self.config.dataset_name, root)
+        docs, left_out, facts = load_docs(self.settings, self.config.dataset_name, root)
+        self.config.metadata = {**(self.config.metadata or {}), "data": facts}
+        return docs, left_out
 
     def build_all_requests(self, **options: Any) -> None:
         """Build them; by now all tasks of the run have read their docs.
@@ -45,7 +48,7 @@ class AirBenchChatTask(JudgedTask):
         Raises:
             ValueError: the model takes text only.
         """
-        forget_metadata()
+        forget_records()
         model = compat.model_behind(options)
         if model is not None and not takes_audio(model):
             raise ValueError(f"{type(model).__name__} takes text only. {self.task_name} {NEEDS_AUDIO}")
@@ -113,6 +116,6 @@ class AirBenchChatTask(JudgedTask):
 
     def shaping_settings(self) -> dict[str, Any]:
         """The order, the wording, and how the audio was sent."""
-        keys = ("do_swap", "audio_part", "audio_sample_rate", "local_path", "source", "revision")
+        keys = ("do_swap", "audio_part", "audio_sample_rate", "max_audio_seconds", "local_path", "source", "revision")
         found = {key: getattr(self.settings, key) for key in keys}
         return {"prompt_version": self.prompt_to_judge.version} | found | self.data_revision()

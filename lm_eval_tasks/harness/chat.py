@@ -12,7 +12,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from lm_eval_tasks.audio.clips import AudioRef, audio_part, encoded_audio, file_part
+from lm_eval_tasks.audio.clips import AudioRef
+from lm_eval_tasks.audio.encode import audio_part, encoded_audio, file_part
 from lm_eval_tasks.harness.compat import JsonChatStr
 
 REFERENCE = "audio_file"

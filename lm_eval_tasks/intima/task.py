@@ -33,10 +33,11 @@ class IntimaTask(JudgedTask):
         return JudgePrompt.load(self.settings.judge_prompt)
 
     def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-        """The prompts of this category; whatever is wrong with a row ends the run, so nothing is left out."""
-        docs = load_docs(self.settings, self.config.dataset_name)
+        """The prompts of this category."""
+        docs, left_out, facts = load_docs(self.settings, self.config.dataset_name)
         self.note_data_revision(data_revision(self.settings))
-        return docs, {}
+        self.config.metadata = {**(self.config.metadata or {}), "data": facts}
+        return docs, left_out
 
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
         """One question: all labels of an answer at once."""
