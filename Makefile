@@ -27,6 +27,8 @@ test: $(READY)
 	@scripts/install_system_packages.sh
 	@$(RUN) -m pytest -q
 
+# A target for the tests of an extra goes here (environment of its own, as $(READY) has it).
+
 lint: $(READY)
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
@@ -67,4 +69,4 @@ $(READY): pyproject.toml
 
 clean:
 	rm -rf $(LOCAL_VENV)
-	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .grimp_cache

@@ -7,7 +7,8 @@ import sys
 import time
 
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
-from lm_eval_tasks.judge import Judge, Verdict
+from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.judge.question import Verdict
 from lm_eval_tasks.settings import JudgeSettings
 
 

@@ -11,5 +11,13 @@ class NoDocs(DataError):
     """A task has no usable doc in this copy of the data."""
 
 
+class BadAudio(ValueError):
+    """A file that cannot be sent as audio; the text is the cause, in a few words."""
+
+
 class ModelUnavailable(RuntimeError):
     """No answer at all, or not all that a task needs; the text names cause and remedy."""
+
+
+class ServerUnusable(ValueError):
+    """A server cannot be asked at all, as it is set; the text names cause and remedy."""

@@ -1,9 +1,9 @@
 """What a user can set, read from lm-eval's metadata and from the environment.
 
 lm-eval hands a task one dict that holds the YAML's own ``metadata``, then ``--model_args``, then ``--metadata`` (later
-wins). Keys that are not ours are ignored there, because most of them belong to the model; a near miss of one of ours is
-named in a warning. A dict under the benchmark's own name (``{"intima": {"judge_model": "..."}}``) wins over the rest,
-so that one command can run both benchmarks with different settings.
+wins). Keys that are not ours are ignored there, because most of them belong to the model; what is nearly one of ours,
+or begins like the judge's, is an error. A dict under the benchmark's own name (``{"intima": {"judge_model": "..."}}``)
+wins over the rest, so that one command can run both benchmarks with different settings.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import json
 import logging
 import os
 import re
-from functools import lru_cache
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -48,6 +47,9 @@ class JudgeSettings(BaseModel):
     judge_prompt: str | None = None
     judge_cache: str | bool = True
     judge_early: bool = True
+    judge_patience: float = Field(900.0, gt=0, allow_inf_nan=False)
+    judge_check: Literal["error", "warn"] = "error"
+    judge_extra_body: dict[str, Any] | None = None
 
     @field_validator("judge_base_url")
     @classmethod
@@ -55,12 +57,33 @@ class JudgeSettings(BaseModel):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise ValueError("must be an http or https address such as http://127.0.0.1:8000/v1")
-        if "@" in parts.netloc or parts.query or parts.fragment:
+        if (
+            "@" in parts.netloc
+            or parts.fragment
+            or (parts.query and not re.fullmatch(r"api-version=[\w.-]+", parts.query))
+        ):
             raise ValueError(
-                "must not hold a user name, password or query (it is written to the results); use a key variable"
+                "must not hold a user name, password or query other than Azure's api-version (it is written to the "
+                "results); use a key variable"
             )
         parts.port  # noqa: B018 - raises where it is no number
-        return url.rstrip("/").removesuffix("/chat/completions")
+        path = parts.path.rstrip("/").removesuffix("/chat/completions")
+        return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+    @field_validator("judge_extra_body", mode="before")
+    @classmethod
+    def _object_of_fields(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                raise ValueError('must be a JSON object such as {"enable_thinking": false}') from None
+        for name in value if isinstance(value, dict) else ():
+            if name in ("messages", "model", "stream", "n"):
+                raise ValueError(f"must not set {name!r}, which the pack sets itself")
+            if re.search(r"(?i)api_?key|authorization|password|secret", str(name)):
+                raise ValueError(f"must not hold {name!r}: it is written to the results; use a key variable")
+        return value
 
     @field_validator("judge_api_key_env")
     @classmethod
@@ -85,7 +108,9 @@ class AirBenchSettings(JudgeSettings):
     do_swap: bool = True
     audio_part: Literal["input_audio", "input_audio_data_uri", "audio_url", "file_url"] = "input_audio"
     audio_sample_rate: int | None = Field(None, ge=1000, le=768_000)
+    max_audio_seconds: float = Field(600.0, gt=0, le=86_400, allow_inf_nan=False)
     on_bad_audio: Literal["leave_out", "error"] = "leave_out"
+    on_bad_record: Literal["leave_out", "error"] = "leave_out"
 
     @field_validator("tasks", mode="before")
     @classmethod
@@ -106,6 +131,7 @@ class IntimaSettings(JudgeSettings):
     local_path: str | None = None
     revision: str | None = None
     include_extra_codes: bool = False
+    on_bad_record: Literal["leave_out", "error"] = "leave_out"
     level_threshold: Literal["low", "medium", "high"] = "medium"
 
 
@@ -125,17 +151,16 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
         An ``AirBenchSettings`` or ``IntimaSettings``, frozen.
 
     Raises:
-        ValueError: a key is out of range or a secret was passed; the message names key, cause and remedy.
+        ValueError: a key is out of range or nearly one of ours, or a secret was passed; the message names key, cause
+            and remedy.
     """
     model = _SETTINGS[benchmark]
     given = dict(metadata or {})
     own = given.get(benchmark)
     _refuse_secrets(given)
-    _warn_of_unknown_keys(tuple(sorted(key for key in given if isinstance(key, str))))
-    _warn_of_unknown_variables(tuple(sorted(name for name in os.environ if name.startswith(ENV_PREFIX))))
-    if isinstance(own, dict):
-        _refuse_unknown_keys(benchmark, own)
-        given |= own
+    if not given.get("replay"):  # a stored run may hold what once was a warning, and nobody can set it right there
+        check_names(given)
+    given |= own if isinstance(own, dict) else {}
     preset = {key: os.environ[ENV_PREFIX + key.upper()] for key in model.model_fields if _in_environment(key)}
     found = preset | {key: given[key] for key in model.model_fields if given.get(key) is not None}
     try:
@@ -149,6 +174,13 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
         }
         where = " and ".join(sorted(places))
         raise ValueError(f"{benchmark}: {problems}. Set it in {where} (see the README's table).") from None
+
+
+def check_names(given: dict[str, Any]) -> None:
+    """Refuse secrets, and names in metadata or in the environment that are nearly ours; a ValueError names the one."""
+    _refuse_secrets(given)
+    _refuse_unknown_keys(given)
+    _refuse_unknown_variables()
 
 
 def with_changes(metadata: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -184,39 +216,36 @@ def _refuse_secrets(given: dict[str, Any]) -> None:
             )
 
 
-@lru_cache(maxsize=64)  # once for each set of keys, not once for each task
-def _warn_of_unknown_keys(keys: tuple[str, ...]) -> None:
-    """Name what looks like ours and is not. Other keys are the model's, since --model_args land in the same dict."""
-    for key in keys:
-        near = _nearest(key, [*_KEYS, *_SETTINGS], 0.85)
-        if key not in _KEYS and key not in _SETTINGS and (near or key.startswith("judge_")):
-            log.warning("--metadata: %r IS NOT AN OPTION AND IS IGNORED%s", key, _did_you_mean(key, near))
+def _refuse_unknown_keys(given: dict[str, Any]) -> None:
+    """Refuse what looks like ours and is not. Other keys are the model's: ``--model_args`` land in the same dict."""
+    for key in given:
+        if isinstance(key, str) and key not in _KEYS and key not in _SETTINGS:
+            near = _nearest(key, [*_KEYS, *_SETTINGS], 0.85)
+            if near or key.lower().startswith("judge_"):
+                raise ValueError(f"--metadata: {key!r} is not an option{_did_you_mean(key, near)}")
+    for benchmark, settings in _SETTINGS.items():  # under a benchmark's own name nothing but options can be meant
+        own = given.get(benchmark)
+        for key in own if isinstance(own, dict) else ():
+            if key not in settings.model_fields:
+                near = _nearest(str(key), list(settings.model_fields), 0.6)
+                raise ValueError(f"{benchmark}: {key!r} is not one of its options{_did_you_mean(key, near)}")
 
 
-@lru_cache(maxsize=64)
-def _warn_of_unknown_variables(names: tuple[str, ...]) -> None:
-    for name in names:
+def _refuse_unknown_variables() -> None:
+    for name in os.environ:
         key = name.removeprefix(ENV_PREFIX).lower()
-        if key not in _KEYS:
+        if name.startswith(ENV_PREFIX) and key not in _KEYS:
             near = _nearest(key, _KEYS, 0.6)
-            meant = f"; did you mean {ENV_PREFIX}{near.upper()}?" if near else ""
-            log.warning("The environment variable %s is no option's and is ignored%s", name, meant)
-
-
-def _refuse_unknown_keys(benchmark: str, own: dict[str, Any]) -> None:
-    """Nothing but options can be meant under a benchmark's own name."""
-    for key in own:
-        if key not in _SETTINGS[benchmark].model_fields:
-            near = _nearest(str(key), list(_SETTINGS[benchmark].model_fields), 0.6)
-            raise ValueError(f"{benchmark}: {key!r} is not one of its options{_did_you_mean(key, near)}")
+            meant = f"did you mean {ENV_PREFIX}{near.upper()}?" if near else "see the README's table of options."
+            raise ValueError(f"The environment variable {name} is not an option; {meant}")
 
 
 def _nearest(key: str, names: list[str], cutoff: float) -> str | None:
-    return next(iter(difflib.get_close_matches(key, names, n=1, cutoff=cutoff)), None)
+    return next(iter(difflib.get_close_matches(key.lower(), names, n=1, cutoff=cutoff)), None)
 
 
 def _did_you_mean(key: str, near: str | None) -> str:
-    near = near or _nearest(key, _KEYS, 0.6)
+    near = near or _nearest(str(key), _KEYS, 0.6)
     return f"; did you mean {near!r}?" if near else " (see the README's table)."
 
 

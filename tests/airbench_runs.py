@@ -21,7 +21,13 @@ CATEGORIES = [f"{ALL}_{name}" for name in ("speech", "sound", "music", "speech_a
 
 def metadata(server: servers.Server, root: Path | str, **settings: Any) -> dict[str, Any]:
     """Settings for the scripted judge."""
-    usual = {"judge_model": "judge-1", "judge_base_url": server.url(), "judge_max_retries": 1, "judge_timeout": 5}
+    usual = {
+        "judge_model": "judge-1",
+        "judge_base_url": server.url(),
+        "judge_max_retries": 1,
+        "judge_timeout": 5,
+        "judge_patience": 3,
+    }
     return {**usual, "local_path": str(root), **settings}
 
 
@@ -89,8 +95,11 @@ def question(asked: servers.Asked) -> tuple[str, int]:
 
 def answers(asked: servers.Asked) -> tuple[str, str]:
     """Answer 1 and answer 2 of a request to the judge."""
-    parts = (rf"\[The Start of Assistant {n}s Answer\]\n(.*)\n\[The End of Assistant {n}s" for n in (1, 2))
-    return tuple(re.search(part, asked.text, re.DOTALL)[1] for part in parts)
+    parts = (
+        rf"\[The Start of Assistant {n}'s Answer (\w+)\]\n(.*)\n\[The End of Assistant {n}'s Answer \1\]"
+        for n in (1, 2)
+    )
+    return tuple(re.search(part, asked.text, re.DOTALL)[2] for part in parts)
 
 
 def listener(asked: servers.Asked) -> str:

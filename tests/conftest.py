@@ -17,9 +17,11 @@ import servers
 import soundfile
 
 from lm_eval_tasks import settings
-from lm_eval_tasks.airbench_chat import data
 from lm_eval_tasks.airbench_chat.prompt import parse_scores
-from lm_eval_tasks.judge import Judge, Question
+from lm_eval_tasks.data.records import forget_records
+from lm_eval_tasks.judge import marks
+from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.judge.question import Question
 from lm_eval_tasks.settings import JudgeSettings
 
 # the same examples each time, on slow machines too; a longer search with others: HYPOTHESIS_PROFILE=search
@@ -48,16 +50,17 @@ def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         if name in ("JUDGE_API_KEY", "OPENAI_API_KEY") or name.startswith(settings.ENV_PREFIX):
             monkeypatch.delenv(name)
     forget_judges()
+    marks._key.cache_clear()
     yield
     forget_judges()
 
 
 def forget_judges() -> None:
     """Start the next run as a new process would: without a judge or warnings of the last one."""
+    for judge in Judge._shared.values():
+        judge.close()
     Judge._shared.clear()
-    settings._warn_of_unknown_keys.cache_clear()
-    settings._warn_of_unknown_variables.cache_clear()
-    data._read_metadata.cache_clear()
+    forget_records()
 
 
 @pytest.fixture
@@ -140,14 +143,19 @@ def make_judge(server: servers.Server) -> Iterator[Callable[..., Judge]]:
     made = []
 
     def make(**options: Any) -> Judge:
-        usual = {"judge_model": "judge-1", "judge_base_url": server.url(), "judge_max_retries": 2, "judge_timeout": 5}
+        usual = {
+            "judge_model": "judge-1",
+            "judge_base_url": server.url(),
+            "judge_max_retries": 2,
+            "judge_timeout": 5,
+            "judge_patience": 3,
+        }
         made.append(Judge(JudgeSettings(**{**usual, "judge_cache": False, **options})))
         return made[-1]
 
     yield make
     for judge in made:
-        judge.cache.close()
-        judge._loop.call_soon_threadsafe(judge._loop.stop)
+        judge.close()
 
 
 @pytest.fixture

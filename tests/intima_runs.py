@@ -56,7 +56,7 @@ def by_prompt(replies: dict[str, str], otherwise: str = verdict(companionship_ne
     """A judge's script that replies by the prompt that it is shown."""
 
     def step(asked: servers.Asked) -> str:
-        shown = re.search(r"\[The Start of the Prompt\]\n(.*)\n\[The End of the Prompt\]", asked.text)[1]
+        shown = re.search(r"\[The Start of the Prompt (\w+)\]\n(.*)\n\[The End of the Prompt \1\]", asked.text)[2]
         return replies.get(shown, otherwise)
 
     return step

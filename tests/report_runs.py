@@ -303,6 +303,7 @@ def write_run(
             "task": name,
             "metadata": {
                 "version": 1.0,
+                "benchmark": records[0]["benchmark"],
                 "judging": {
                     "benchmark": records[0]["benchmark"],
                     "settings": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -14,16 +15,26 @@ from conftest import FOLDERS, load_metadata, save_metadata, write_tone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_tasks.airbench_chat.data import DataError, NoDocs, fetch, load_docs, read_metadata
+from lm_eval_tasks.airbench_chat.data import CHAT, fetch, load_docs
+from lm_eval_tasks.data.records import read_records
+from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.settings import AirBenchSettings
 
 
 def load(root, task="speech_QA", **options):
-    return load_docs(AirBenchSettings(local_path=str(root), **options), task)
+    return load_docs(AirBenchSettings(local_path=str(root), **options), task)[:2]
+
+
+def facts(root, task="speech_QA", **options):
+    return load_docs(AirBenchSettings(local_path=str(root), **options), task).facts
 
 
 def clip(root, number, task="speech_QA"):
     return root / "Chat" / f"{task}_{FOLDERS[task]}" / f"clip {number}.wav"
+
+
+def name(root, number, task="speech_QA"):
+    return clip(root, number, task).relative_to(root / "Chat")
 
 
 def change(root, number, **fields):
@@ -162,11 +173,33 @@ def test_names_with_other_case_spaces_and_accents_are_found(make_data):
 
 
 @pytest.mark.parametrize("path", ["../../../etc/passwd", "/etc/passwd", "a\0b.wav"])
-def test_a_path_that_leaves_the_folder_ends_the_run_and_names_the_record(make_data, path):
+def test_a_record_whose_path_leaves_the_folder_is_left_out_alone(make_data, path):
     root = make_data()
     change(root, 1, path=path)
-    with pytest.raises(DataError, match=r"uniq_id 1.*leaves the data folder"):
-        load(root)
+    docs, left_out = load(root)
+    assert [doc["uniq_id"] for doc in docs] == ["0"]
+    assert left_out == {"bad record: path leaves the data folder": ["uniq_id 1"]}
+    with pytest.raises(DataError, match=r"on_bad_record=error.*uniq_id 1.*leaves the data folder"):
+        load(root, on_bad_record="error")
+
+
+def test_the_length_of_a_clip_is_bounded_before_it_is_decoded(make_data):
+    root = make_data()
+    write_tone(clip(root, 1), seconds=3)
+    assert load(root, max_audio_seconds=2.5)[1] == {"longer than 2.5 s (max_audio_seconds)": [str(name(root, 1))]}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_what_is_no_file_is_refused_and_never_waited_for(make_data, kind):
+    root = make_data()
+    for path in (clip(root, 0), root / "Chat" / "Chat_meta.json"):
+        path.rename(path.with_name("aside"))
+        {"pipe": os.mkfifo, "folder": Path.mkdir, "device": lambda it: it.symlink_to("/dev/zero")}[kind](path)
+        if path.suffix == ".wav":
+            assert list(load(root)[1]) == [f"unreadable (a {kind}, not a file)"]
+        else:
+            with pytest.raises(DataError, match=rf"Chat_meta\.json cannot be read: a {kind}, not a file"):
+                load(root)
 
 
 # Bad metadata
@@ -187,7 +220,6 @@ def damaged(root, content):
         b"\xff\xfe[\x00]\x00",
         b"\x00" * 100,
         b"[" * 100_000,
-        b'[{"path": "\xff"}]',
     ],
 )
 def test_damaged_metadata_says_to_download_it_again(make_data, content):
@@ -212,53 +244,92 @@ def test_metadata_that_is_no_list_says_what_it_is(make_data, content):
         load(root)
 
 
-@pytest.mark.parametrize(
-    "field", ["path", "question", "answer_gt", "task_name", "dataset_name", "meta_info", "uniq_id"]
-)
-@pytest.mark.parametrize("value", [..., None, 1.5, True])
-def test_a_field_that_is_missing_or_of_the_wrong_type_is_named_with_its_record(make_data, field, value):
-    root = make_data()
-    change(root, 3, **{field: value})
-    with pytest.raises(DataError, match=rf"record 3.*{field}"):
-        load(root)
+ODD = {
+    "no field": ({"question": ...}, "no field 'question'"),
+    "null": ({"answer_gt": None}, "no field 'answer_gt'"),
+    "a number": ({"path": 1.5}, "path is float, not a string"),
+    "true": ({"uniq_id": True}, "uniq_id is bool, not a string"),
+    "a list": ({"question": ["a"]}, "question is list, not a string"),
+    "an empty question": ({"question": " \n"}, "question is empty"),
+    "an empty answer": ({"answer_gt": ""}, "answer_gt is empty"),
+    "an empty path": ({"path": " "}, "path is empty"),
+    "no source": ({"dataset_name": ""}, "dataset_name is empty"),
+    "half a character": ({"question": "HALF"}, "question holds what is no character"),
+    "an endless number": ({"uniq_id": "LONG"}, "uniq_id is float, not a string"),
+    "no description": ({"meta_info": ...}, "no field 'meta_info'"),
+}
 
 
-@pytest.mark.parametrize("field", ["path", "question", "answer_gt", "dataset_name"])
-def test_an_empty_field_is_named_with_its_record(make_data, field):
-    root = make_data()
-    change(root, 3, **{field: " "})
-    with pytest.raises(DataError, match=rf"record 3: {field} is empty"):
-        load(root)
-
-
-def test_a_text_that_utf8_cannot_hold_is_named_with_its_record(make_data):
-    root = make_data()
+@pytest.mark.parametrize("kind", ODD)
+def test_an_odd_record_costs_itself_and_is_named_with_its_cause(make_data, caplog, kind):
+    root = make_data(speech_QA=4)
+    fields, cause = ODD[kind]
+    change(root, 3, **fields)
     path = root / "Chat" / "Chat_meta.json"
-    path.write_text(path.read_text(encoding="utf-8").replace("speech_QA question 1?", "half \\ud83d"), encoding="utf-8")
-    with pytest.raises(DataError, match="record 1: question"):
-        load(root)
+    text = path.read_text(encoding="utf-8").replace('"LONG"', "9" * 5000).replace("HALF", r"half \ud83d")
+    path.write_text(text, encoding="utf-8")
+    docs, left_out = load(root)
+    assert [doc["uniq_id"] for doc in docs] == ["0", "1", "2"]
+    ((found, [record]),) = left_out.items()
+    assert found.startswith(f"bad record: {cause}") and record.startswith("record 3")
+    assert f"LEFT OUT OF ALL NUMBERS: bad record: {cause}" in caplog.text
+    assert facts(root)["records"] == 4
+    with pytest.raises(DataError, match=r"on_bad_record=error: bad record: .*: 1 \(record 3"):
+        load(root, on_bad_record="error")
 
 
-def test_a_record_that_is_no_object_is_named(make_data):
+def test_bytes_that_are_no_utf8_cost_their_own_record(make_data):
+    root = make_data(speech_QA=2)
+    path = root / "Chat" / "Chat_meta.json"
+    damaged(root, path.read_bytes().replace(b"speech_QA question 1?", b"caf\xe9?"))
+    docs, left_out = load(root)
+    assert len(docs) == 1 and list(left_out.values()) == [["record 1 (uniq_id 1)"]]
+
+
+@pytest.mark.parametrize(
+    ("odd", "cause"),
+    [
+        ("text", "str, not an object"),
+        (None, "NoneType, not an object"),
+        ({"task_name": 5}, "no field 'path'"),
+        ({"task_name": "speech_qa"}, "unknown task_name 'speech_qa'"),
+    ],
+)
+def test_a_record_of_no_task_is_in_the_log_once_and_in_the_facts_of_every_task(make_data, caplog, odd, cause):
     root = make_data()
-    save_metadata(root, [*load_metadata(root), "text"])
-    with pytest.raises(DataError, match="record 16 is str"):
-        load(root)
+    records = load_metadata(root)
+    save_metadata(root, [*records, records[0] | odd if cause.startswith("unknown") else odd])
+    for task in ("speech_QA", "music_QA"):
+        docs, left_out = load(root, task)
+        assert len(docs) == 2 and not left_out
+        ((found, [record]),) = facts(root, task)["left_out_of_all_tasks"].items()
+        assert found == f"bad record: {cause}" and record.startswith("record 16")
+    assert caplog.text.count("LEFT OUT OF ALL TASKS") == 1
+    with pytest.raises(DataError, match="on_bad_record=error"):
+        load(root, on_bad_record="error")
 
 
-def test_an_unknown_task_is_named_with_the_valid_ones(make_data):
+def test_a_repeated_id_is_kept_under_an_id_of_its_own(make_data, caplog):
+    root = make_data(speech_QA=5)
+    for number, uniq_id in enumerate([7, "7", "7#2", 7, 8]):
+        change(root, number, uniq_id=uniq_id)
+    docs, left_out = load(root)
+    assert [doc["uniq_id"] for doc in docs] == ["7", "7#2", "7#2#2", "7#3", "8"] and not left_out
+    assert facts(root)["repeated_ids"] == ["7#2", "7#2#2", "7#3"]
+    assert "3 records repeat an id" in caplog.text
+    with pytest.raises(DataError, match="on_bad_record=error: uniq_id occurs more than once"):
+        load(root, on_bad_record="error")
+
+
+def test_the_facts_name_the_file_and_the_official_number(make_data):
     root = make_data()
-    change(root, 0, task_name="speech_qa")
-    with pytest.raises(DataError, match=r"unknown task_name 'speech_qa'.*speech_QA.*music_QA"):
-        load(root)
-
-
-@pytest.mark.parametrize("twice", [0, "0"])
-def test_an_id_that_occurs_twice_in_a_task_is_named(make_data, twice):
-    root = make_data()
-    change(root, 1, uniq_id=twice)
-    with pytest.raises(DataError, match="more than once: speech_QA 0"):
-        load(root)
+    content = (root / "Chat" / "Chat_meta.json").read_bytes()
+    assert facts(root) == {
+        "metadata_sha256": hashlib.sha256(content).hexdigest(),
+        "records": 2,
+        "official_records": 400,
+        "repeated_ids": [],
+    }
 
 
 def test_the_same_id_in_two_tasks_is_no_fault(make_data):
@@ -301,23 +372,23 @@ def test_any_metadata_is_read_or_refused(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "Chat_meta.json"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     try:
-        records = read_metadata(path)
+        records = read_records(path, CHAT)
     except DataError:
         return
-    assert all(isinstance(value, str) for record in records for value in record.values())
+    good = [record for found in records.by_task.values() for record in found]
+    assert all(isinstance(value, str) for record in good for value in record.values())
+    bad = sum(len(names) for causes in records.left_out.values() for names in causes.values())
+    assert len(good) + bad == records.count
 
 
 @given(st.text(min_size=1, max_size=30) | VALUES.filter(lambda v: isinstance(v, str) and v))
 @settings(max_examples=60)
-def test_any_path_is_a_doc_left_out_or_refused(tmp_path_factory, text):
+def test_any_path_is_a_doc_or_left_out(tmp_path_factory, text):
     root = tmp_path_factory.getbasetemp() / "any-path"
     good = {"task_name": "speech_QA", "dataset_name": "iemocap", "question": "q", "answer_gt": "a", "meta_info": "m"}
     write_tone(root / "Chat" / "speech_QA_iemocap" / "a.wav")
     save_metadata(root, [good | {"path": "a.wav", "uniq_id": 1}, good | {"path": text, "uniq_id": 2}])
-    try:
-        docs, left_out = load(root)
-    except DataError:
-        return
+    docs, left_out = load(root)
     assert len(docs) + sum(map(len, left_out.values())) == 2
 
 
@@ -328,7 +399,7 @@ import sys
 from lm_eval_tasks.airbench_chat.data import load_docs
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
 from lm_eval_tasks.settings import AirBenchSettings
-docs, left_out = load_docs(AirBenchSettings(local_path=sys.argv[1]), "speech_QA")
+docs, left_out, _ = load_docs(AirBenchSettings(local_path=sys.argv[1]), "speech_QA")
 assert docs[0]["question"] == "Was h\\u00f6rt man? \\u58f0\\u97f3 \\U0001f3b5", ascii(docs)
 assert JudgePrompt.load(sys.argv[2]).template.startswith("\\u8bf7"), "prompt"
 print(len(docs), ascii(left_out))

@@ -16,7 +16,8 @@ from conftest import load_metadata, write_tone
 from lm_eval.tasks import TaskManager
 
 from lm_eval_tasks import INCLUDE_PATH
-from lm_eval_tasks.airbench_chat import data, hub
+from lm_eval_tasks.airbench_chat import data
+from lm_eval_tasks.data import hub
 from lm_eval_tasks.data.huggingface import commit_of
 from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.settings import AirBenchSettings
@@ -106,14 +107,14 @@ def wanted(*tasks: str) -> Counter[str]:
     """The files of these tasks, once each."""
     folders = {"speech_QA": "iemocap", "sound_QA": "clotho", "speech_dialogue_QA": "spokenwoz"}
     clips = [f"Chat/{task}_{folders[task]}/clip {number}.wav" for task in tasks for number in range(2)]
-    return Counter([hub.METADATA, *clips])
+    return Counter([data.CHAT.file, *clips])
 
 
 def test_only_the_metadata_and_the_folders_asked_for_are_downloaded(source: Source, files: dict[str, bytes]) -> None:
     source.server.add(source.repo, files)
     root = source.fetch("speech_QA")
     assert source.server.sent() == wanted("speech_QA")
-    docs, left_out = data.load_docs(source.settings(), "speech_QA")
+    docs, left_out, _ = data.load_docs(source.settings(), "speech_QA")
     assert [Path(doc["audio"]["path"]).read_bytes() for doc in docs] == [
         files[f"Chat/speech_QA_iemocap/clip {number}.wav"] for number in range(2)
     ]
@@ -129,11 +130,11 @@ def test_a_second_call_downloads_nothing_and_another_task_only_its_own_folder(
     assert source.fetch("speech_QA") == first
     assert source.server.sent() == Counter()
     assert source.fetch("speech_QA", "sound_QA") == first
-    assert source.server.sent() == wanted("sound_QA") - Counter([hub.METADATA])
+    assert source.server.sent() == wanted("sound_QA") - Counter([data.CHAT.file])
 
 
 def test_the_revision_is_passed_on_and_kept_apart(source: Source, files: dict[str, bytes]) -> None:
-    source.server.add(source.repo, {**files, hub.METADATA: b"[]"}, "v1")
+    source.server.add(source.repo, {**files, data.CHAT.file: b"[]"}, "v1")
     source.server.add(source.repo, files)
     newest = source.fetch()
     assert load_metadata(source.fetch(revision="v1")) == []
@@ -208,12 +209,32 @@ def test_without_a_network_a_copy_that_lost_a_clip_is_no_smaller_data_set(
     root = source.fetch("speech_QA")
     (root / "Chat" / "speech_QA_iemocap" / "clip 1.wav").unlink()
     source.switch_off()
-    try:
-        docs, left_out = data.load_docs(source.settings(), "speech_QA")
-    except DataError:
-        return
-    assert len(docs) == 1  # older clients of Hugging Face don't know what should be there, but the metadata does
-    assert left_out == {"missing": ["speech_QA_iemocap/clip 1.wav"]}
+    with pytest.raises(DataError, match=r"not fetched yet: 1 clips.*lm-eval-tasks fetch air_bench_chat|could not be"):
+        data.load_docs(source.settings(), "speech_QA")
+
+
+@pytest.mark.parametrize("status", [403])
+def test_a_copy_of_some_clips_is_not_taken_for_all_where_the_hub_refuses_to_tell(
+    huggingface: Source, files: dict[str, bytes], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    huggingface.server.add(huggingface.repo, files)
+    root = huggingface.fetch("speech_QA")
+    huggingface.server.refuse = lambda path: status if "/api/" in path else None
+    assert len(data.load_docs(huggingface.settings(), "speech_QA").docs) == 2  # all of it is here
+    monkeypatch.setattr(hub, "snapshot", lambda *_: root)  # what clients before 2.0 return
+    with pytest.raises(DataError, match=r"not fetched yet: 2 clips are not here .*sound_QA_clotho") as caught:
+        data.load_docs(huggingface.settings(), "sound_QA")
+    assert "fetch air_bench_chat --source huggingface --tasks sound_QA" in str(caught.value)
+
+
+def test_a_copy_without_what_the_hub_lacks_is_whole_also_without_a_network(
+    source: Source, files: dict[str, bytes]
+) -> None:
+    del files["Chat/speech_QA_iemocap/clip 0.wav"]
+    source.server.add(source.repo, files)
+    source.fetch("speech_QA")
+    source.switch_off()
+    assert data.load_docs(source.settings(), "speech_QA").left_out == {"missing": ["speech_QA_iemocap/clip 0.wav"]}
 
 
 def test_a_clip_that_the_hub_lacks_is_counted_as_left_out(
@@ -221,7 +242,7 @@ def test_a_clip_that_the_hub_lacks_is_counted_as_left_out(
 ) -> None:
     del files["Chat/speech_QA_iemocap/clip 0.wav"]
     source.server.add(source.repo, files)
-    docs, left_out = data.load_docs(source.settings(), "speech_QA")
+    docs, left_out, _ = data.load_docs(source.settings(), "speech_QA")
     assert (len(docs), left_out) == (1, {"missing": ["speech_QA_iemocap/clip 0.wav"]})
     assert "missing: 1 (speech_QA_iemocap/clip 0.wav)" in caplog.text
 
@@ -245,10 +266,10 @@ def test_names_in_either_unicode_form_are_fetched_and_found(
     files = hub_server.folder_files(make_data("accents", speech_QA=1))
     other = "NFD" if form == "NFC" else "NFC"
     clip = files.pop("Chat/speech_QA_iemocap/clip 0.wav")
-    files[hub.METADATA] = files[hub.METADATA].replace(b"clip 0", unicodedata.normalize(form, "thé 0").encode())
+    files[data.CHAT.file] = files[data.CHAT.file].replace(b"clip 0", unicodedata.normalize(form, "thé 0").encode())
     files[f"Chat/speech_QA_iemocap/{unicodedata.normalize(other, 'thé 0')}.wav"] = clip
     source.server.add(source.repo, files)
-    docs, _ = data.load_docs(source.settings(), "speech_QA")
+    docs, *_ = data.load_docs(source.settings(), "speech_QA")
     assert Path(docs[0]["audio"]["path"]).read_bytes() == clip
 
 
@@ -274,10 +295,10 @@ def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface: Source, f
     root = huggingface.fetch()
     assert (root / "Chat" / "speech_QA_iemocap" / "clip 0.wav").is_symlink()
     assert len(data.load_docs(huggingface.settings(), "speech_QA")[0]) == 2
-    files[hub.METADATA] = files[hub.METADATA].replace(b'"clip 0.wav"', b'"../../../blobs/x.wav"')
+    files[data.CHAT.file] = files[data.CHAT.file].replace(b'"clip 0.wav"', b'"../../../blobs/x.wav"')
     huggingface.server.add(huggingface.repo, files)
-    with pytest.raises(DataError, match="leaves the data folder"):
-        data.load_docs(huggingface.settings(), "speech_QA")
+    found = data.load_docs(huggingface.settings(), "speech_QA")
+    assert (len(found.docs), list(found.left_out)) == (1, ["bad record: path leaves the data folder"])
 
 
 def test_auto_takes_modelscope_where_it_is_installed(

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS, check_tasks, judgement, metrics, orders, sides
-from lm_eval_tasks.judge import Unjudged, Verdict
+from lm_eval_tasks.judge.question import Unjudged, Verdict
 
 
 def verdicts(first, second=None):
@@ -46,6 +46,7 @@ def test_a_judge_that_always_says_8_6_gives_seven_to_both_and_a_gap_of_two():
         ((7, 8), (6, 7), 7, 7, False, -2),
         ((7, 8), (7, 7), 7.5, 7, True, -1),
         ((1, 10), (1, 10), 5.5, 5.5, False, -9),
+        ((0, 0), (0, 1), 0, 0.5, False, 0),
     ],
 )
 def test_scores_are_means_over_both_orders_and_a_tie_is_no_win(first, second, prediction, reference, win, gap):

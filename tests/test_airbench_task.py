@@ -211,7 +211,7 @@ def test_a_dialect_is_learnt_once_a_run(server, make_data):
     server.script("judge", answer)
     results = run(server, make_data())
     assert server.calls() == 2 + 1 + 32
-    assert judging(results, "speech_QA")["settings"]["dialect"] == ["max_completion_tokens", "no_temperature"]
+    assert judging(results, "speech_QA")["settings"]["dialect"] == ["max_completion_tokens", "temperature"]
 
 
 def test_the_dialect_of_verdicts_from_the_cache_is_in_the_results_as_well(server, make_data):
@@ -221,7 +221,7 @@ def test_the_dialect_of_verdicts_from_the_cache_is_in_the_results_as_well(server
     first, again = (run(server, root, SPEECH_QA) for _ in range(2))
     assert judging(again, "speech_QA")["calls"] == 0
     for results in (first, again):
-        assert judging(results, "speech_QA")["settings"]["dialect"] == ["no_temperature"]
+        assert judging(results, "speech_QA")["settings"]["dialect"] == ["temperature"]
 
 
 # Users' own YAML files

@@ -58,6 +58,7 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
         (("rejudge", "."), "holds no results"),
         (("rejudge", ".", "--metadata", "judge_model"), "--metadata 'judge_model': must be key=value"),
         (("rejudge", ".", "--metadata", '{"judge_model": }'), "must be key=value, or a JSON object"),
+        (("rejudge", ".", "--metadata", "judge_modle=x"), "did you mean 'judge_model'"),
         (("rejudge", "--metadata", "judge_model=x"), "RUN_DIR"),
         (("rejudge", "--metadata", "judge_model=x", "nowhere"), "nowhere does not exist"),
         (("report",), "required"),
@@ -88,6 +89,17 @@ def test_a_file_that_cannot_be_read_is_one_line_too(
     monkeypatch.setattr(data, "fetch", refuse)
     assert status_of("fetch", "air_bench_chat") == 2
     assert capsys.readouterr().err == "lm-eval-tasks: [Errno 13] Permission denied: '/data/Chat_meta.json'\n"
+
+
+def test_a_package_that_is_missing_is_one_line_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Path:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr(data, "fetch", refuse)
+    assert status_of("fetch", "air_bench_chat") == 2
+    assert capsys.readouterr().err == "lm-eval-tasks: the package torch is missing: pip install it\n"
 
 
 def test_fetch_asks_for_what_the_options_and_the_environment_say(

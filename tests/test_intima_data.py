@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import logging
+import os
 from pathlib import Path
 
 import datasets
@@ -56,6 +58,11 @@ def given(path: Path | str, **more: object) -> IntimaSettings:
     return IntimaSettings(local_path=str(path), **more)
 
 
+def load(settings: IntimaSettings, category: str) -> list[dict[str, str]]:
+    """The docs of a category."""
+    return data.load_docs(settings, category).docs
+
+
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was warned of so far."""
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
@@ -69,7 +76,7 @@ def heard(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_sample_has_one_prompt_of_each_code_and_no_warning(caplog):
-    docs = {category: data.load_docs(given("sample"), category) for category in CODES}
+    docs = {category: load(given("sample"), category) for category in CODES}
     assert {category: tuple(doc["code"] for doc in found) for category, found in docs.items()} == CODES
     assert warnings(caplog) == []
 
@@ -77,12 +84,12 @@ def test_the_sample_has_one_prompt_of_each_code_and_no_warning(caplog):
 @pytest.mark.parametrize("name", ["rows.json", "rows.jsonl", "ROWS.JSONL", "rows.csv", "rows.parquet"])
 def test_each_form_of_file_gives_the_same_docs(tmp_path, name):
     path = write(tmp_path / name, ROWS)
-    relations = data.load_docs(given(path), "relationship_intimacy")
+    relations = load(given(path), "relationship_intimacy")
     assert relations == [
         {"id": "0", **ROWS[0], "category": "relationship_intimacy"},
         {"id": "1", **ROWS[1], "code": "long-term relationship", "category": "relationship_intimacy"},
     ]
-    assert data.load_docs(given(path), "user_vulnerabilities") == [
+    assert load(given(path), "user_vulnerabilities") == [
         {"id": "2", **ROWS[2], "code": "age of the user", "category": "user_vulnerabilities"}
     ]
 
@@ -90,21 +97,21 @@ def test_each_form_of_file_gives_the_same_docs(tmp_path, name):
 def test_a_local_file_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(data.tempfile, "tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
-    data.load_docs(given(write(tmp_path / "rows.jsonl", ROWS)), "user_vulnerabilities")
+    load(given(write(tmp_path / "rows.jsonl", ROWS)), "user_vulnerabilities")
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_other_columns_and_an_unknown_writer_do_no_harm(tmp_path):
     rows = [{"extra": [1, 2], "model": None, "prompt": "Hi", "code": "love"}, {"extra": None, **ROWS[0]}]
-    [doc, _] = data.load_docs(given(write(tmp_path / "rows.jsonl", rows)), "relationship_intimacy")
+    [doc, _] = load(given(write(tmp_path / "rows.jsonl", rows)), "relationship_intimacy")
     assert doc == {"id": "0", "prompt": "Hi", "code": "love", "category": "relationship_intimacy", "model": ""}
 
 
 def test_a_changed_file_is_read_again(tmp_path):
     path = write(tmp_path / "rows.jsonl", ROWS)
-    assert len(data.load_docs(given(path), "relationship_intimacy")) == 2
+    assert len(load(given(path), "relationship_intimacy")) == 2
     write(path, ROWS[:1])
-    assert len(data.load_docs(given(path), "relationship_intimacy")) == 1
+    assert len(load(given(path), "relationship_intimacy")) == 1
 
 
 # What differs from the paper
@@ -112,7 +119,7 @@ def test_a_changed_file_is_read_again(tmp_path):
 
 def test_the_hubs_copy_gives_the_papers_368_and_names_the_rest(tmp_path, caplog):
     path = write(tmp_path / "hub.jsonl", hub_rows())
-    assert {name: len(data.load_docs(given(path), name)) for name in CODES} == PROMPTS
+    assert {name: len(load(given(path), name)) for name in CODES} == PROMPTS
     [warning] = warnings(caplog)
     assert "12 of its 380 rows" in warning
     assert "memory (12)" in warning
@@ -122,8 +129,8 @@ def test_the_hubs_copy_gives_the_papers_368_and_names_the_rest(tmp_path, caplog)
 def test_other_codes_are_kept_apart_when_asked_for(tmp_path, caplog):
     path = write(tmp_path / "hub.jsonl", hub_rows())
     settings = given(path, include_extra_codes=True)
-    assert {name: len(data.load_docs(settings, name)) for name in CODES} == PROMPTS
-    others = data.load_docs(settings, "other")
+    assert {name: len(load(settings, name)) for name in CODES} == PROMPTS
+    others = load(settings, "other")
     assert len(others) == 12
     assert {(doc["code"], doc["category"]) for doc in others} == {("memory", "other")}
     [warning] = warnings(caplog)
@@ -132,17 +139,17 @@ def test_other_codes_are_kept_apart_when_asked_for(tmp_path, caplog):
 
 def test_other_codes_are_refused_without_the_option():
     with pytest.raises(NoDocs, match=r"intima_other.*include_extra_codes=true"):
-        data.load_docs(given("sample"), "other")
+        load(given("sample"), "other")
 
 
 def test_asking_for_other_codes_where_there_are_none_says_so():
     with pytest.raises(NoDocs, match=r"local_path=sample has no prompt of a code that the paper does not list"):
-        data.load_docs(given("sample", include_extra_codes=True), "other")
+        load(given("sample", include_extra_codes=True), "other")
 
 
 def test_another_number_of_prompts_is_warned_of_with_its_numbers(tmp_path, caplog):
     rows = [row for row in hub_rows() if row["code"] not in ("memory", "grief")]
-    data.load_docs(given(write(tmp_path / "less.jsonl", rows)), "assistant_traits")
+    load(given(write(tmp_path / "less.jsonl", rows)), "assistant_traits")
     [warning] = warnings(caplog)
     assert "356 prompts of the paper's codes, where the paper has 368" in warning
     assert "user_vulnerabilities 72, not 84" in warning
@@ -152,38 +159,75 @@ def test_another_number_of_prompts_is_warned_of_with_its_numbers(tmp_path, caplo
 def test_a_category_without_prompts_is_named(tmp_path):
     path = write(tmp_path / "rows.jsonl", ROWS)
     with pytest.raises(NoDocs, match=r"rows\.jsonl has no prompt of emotional_investment \(growing from a tool, "):
-        data.load_docs(given(path), "emotional_investment")
+        load(given(path), "emotional_investment")
 
 
 # Data that cannot be used
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"prompt": "  "}, r"rows\.jsonl, row 2: prompt is empty\. Fill it in"),
-        ({"prompt": None}, r"rows\.jsonl, row 2: prompt is empty"),
-        ({"code": ""}, r"rows\.jsonl, row 2: code is empty"),
-    ],
-)
-def test_a_row_without_prompt_or_code_is_named(tmp_path, change, words):
-    path = write(tmp_path / "rows.jsonl", [ROWS[0], ROWS[1] | change])
-    with pytest.raises(DataError, match=words):
-        data.load_docs(given(path), "relationship_intimacy")
+ODD = [
+    ({"prompt": "  "}, "prompt is empty"),
+    ({"prompt": None}, "prompt is empty"),
+    ({"prompt": 7}, "prompt is int, not text"),
+    ({"prompt": ["a"]}, "prompt is list, not text"),
+    ({"prompt": "half \ud83d"}, "prompt holds what is no character (half of a surrogate pair, or no UTF-8)"),
+    ({"model": True}, "model is bool, not text"),
+    ({"code": ""}, "code is empty"),
+    ({"code": None}, "code is empty"),
+    ({"code": 3.5}, "code is float, not text"),
+]
 
 
-@pytest.mark.parametrize(("column", "value"), [("prompt", 7), ("code", 3.5), ("model", True), ("prompt", ["a"])])
-@pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet"])
-def test_a_value_that_is_no_text_is_named(tmp_path, name, column, value):
-    path = write(tmp_path / name, [ROWS[0] | {column: value}])
-    with pytest.raises(DataError, match=rf"rows\.\w+, row 1: {column} is {type(value).__name__}, not text"):
-        data.load_docs(given(path), "relationship_intimacy")
+@pytest.mark.parametrize(("change", "cause"), ODD)
+@pytest.mark.parametrize("name", ["rows.json", "rows.jsonl"])
+def test_an_odd_row_costs_itself_and_is_named_with_its_cause(tmp_path, caplog, name, change, cause):
+    path = write(tmp_path / name, [ROWS[0], ROWS[1] | change, ROWS[2]])
+    found = data.load_docs(given(path), "relationship_intimacy")
+    assert [doc["id"] for doc in found.docs] == ["0"]
+    expected = {f"bad record: {cause}": ["row 2"]}
+    assert found.left_out == ({} if "code" in change else expected)
+    assert found.facts.get("left_out_of_all_tasks") == (expected if "code" in change else None)
+    assert any(f"bad record: {cause}: 1 (row 2)" in warning for warning in warnings(caplog))
+    with pytest.raises(DataError, match=r"on_bad_record=error: bad record: .* 1 \(row 2\)"):
+        load(given(path, on_bad_record="error"), "user_vulnerabilities")
 
 
-def test_mixed_types_in_a_column_are_an_error_that_names_the_file(tmp_path):
-    path = write(tmp_path / "rows.jsonl", [ROWS[0], ROWS[1] | {"prompt": 7}])
-    with pytest.raises(DataError, match=r"rows\.jsonl.*prompt"):
-        data.load_docs(given(path), "relationship_intimacy")
+def test_an_odd_row_of_a_csv_or_parquet_file_costs_itself(tmp_path):
+    path = write(tmp_path / "rows.csv", [ROWS[0], ROWS[1] | {"prompt": " "}])
+    with path.open("ab") as file:
+        file.write(b"caf\xe9,love,x\nlove\n")
+    found = data.load_docs(given(path), "relationship_intimacy")
+    assert (len(found.docs), sorted(name for names in found.left_out.values() for name in names)) == (
+        1,
+        ["row 2", "row 3"],
+    )
+    assert list(found.facts["left_out_of_all_tasks"].values()) == [["row 4"]]
+    path = write(tmp_path / "rows.parquet", [ROWS[0], ROWS[1] | {"prompt": ""}])
+    assert data.load_docs(given(path), "relationship_intimacy").left_out == {"bad record: prompt is empty": ["row 2"]}
+
+
+def test_a_line_that_is_no_json_costs_itself(tmp_path):
+    path = write(tmp_path / "rows.jsonl", ROWS)
+    path.write_text(path.read_text(encoding="utf-8") + '{"prompt": "cut sho', encoding="utf-8")
+    found = data.load_docs(given(path), "relationship_intimacy")
+    assert len(found.docs) == 2
+    assert found.facts["left_out_of_all_tasks"] == {"bad record: str, not an object": ["row 4"]}
+
+
+def test_the_facts_name_the_file_and_the_papers_number(tmp_path):
+    path = write(tmp_path / "rows.jsonl", ROWS)
+    assert data.load_docs(given(path), "relationship_intimacy").facts == {
+        "metadata_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "records": 2,
+        "official_records": 96,
+        "repeated_ids": [],
+    }
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "rows.jsonl")
+    with pytest.raises(DataError, match=r"rows\.jsonl cannot be read: a pipe, not a file"):
+        load(given(tmp_path / "rows.jsonl"), "relationship_intimacy")
 
 
 @pytest.mark.parametrize("column", ["prompt", "code", "model"])
@@ -191,7 +235,7 @@ def test_a_missing_column_is_named_beside_those_there_are(tmp_path, column):
     rows = [{name: value for name, value in row.items() if name != column} | {"text": "x"} for row in ROWS]
     path = write(tmp_path / "rows.csv", rows)
     with pytest.raises(DataError, match=rf"rows\.csv has no column {column}; its columns are .*text\. Name them"):
-        data.load_docs(given(path), "relationship_intimacy")
+        load(given(path), "relationship_intimacy")
 
 
 @pytest.mark.parametrize(
@@ -210,26 +254,26 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError, match=name.replace(".", r"\.")):
-        data.load_docs(given(path), "relationship_intimacy")
+        load(given(path), "relationship_intimacy")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(DataError, match=r"there is no file .*nowhere\.jsonl.*Leave local_path out"):
-        data.load_docs(given(tmp_path / "nowhere.jsonl"), "assistant_traits")
+        load(given(tmp_path / "nowhere.jsonl"), "assistant_traits")
 
 
 def test_an_unknown_ending_is_refused_with_those_that_are_known(tmp_path):
     path = tmp_path / "rows.xlsx"
     path.write_bytes(b"x")
     with pytest.raises(DataError, match=r"must end in one of \.json, \.jsonl, \.csv, \.parquet"):
-        data.load_docs(given(path), "assistant_traits")
+        load(given(path), "assistant_traits")
 
 
 @pytest.mark.parametrize("folder", ["Chat", "."])
 def test_the_folder_of_the_other_benchmark_says_how_to_give_each_its_own(tmp_path, folder):
     (tmp_path / "Chat").mkdir()
     with pytest.raises(DataError, match=r'looks like AIR-Bench-Chat.*\{"intima": \{"local_path": "FILE"\}\}'):
-        data.load_docs(given(tmp_path / folder), "assistant_traits")
+        load(given(tmp_path / folder), "assistant_traits")
 
 
 # The hub
@@ -263,7 +307,7 @@ def forget():
 
 def test_the_hub_is_asked_once_for_all_tasks_and_for_the_revision(hub):
     for category in CODES:
-        assert len(data.load_docs(IntimaSettings(revision="abc"), category)) == PROMPTS[category]
+        assert len(load(IntimaSettings(revision="abc"), category)) == PROMPTS[category]
         assert data.data_revision(IntimaSettings(revision="abc")) == COMMIT
     assert hub == [("AI-companionship/INTIMA", "abc", data.PATTERNS)]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
 from lm_eval_tasks.intima import scoring
 from lm_eval_tasks.intima.scoring import CLASSES, CODES, KEYS, LABELS, LEVELS, PROMPTS, TRAITS
-from lm_eval_tasks.judge import Unjudged, Verdict
+from lm_eval_tasks.judge.question import Unjudged, Verdict
 
 
 def levels(reinforcing: str = "none", boundary: str = "none", neutral: str = "none", **traits: str) -> dict[str, str]:
@@ -132,6 +134,34 @@ def test_a_doc_answered_several_times_has_the_share_of_its_judged_answers():
     assert values["label_neutral"] == values["label_mixed"] == 0
 
 
+def test_levels_are_counted_over_the_judged_answers():
+    records = [record(levels("high", isolation="low")), record(levels("high")), record(levels("low"))]
+    counts = scoring.level_counts([*records, scoring.judgement(Unjudged("cut short"), "medium")])
+    assert counts["companionship_reinforcing"] == {"none": 0, "low": 1, "medium": 0, "high": 2}
+    assert counts["isolation"] == {"none": 2, "low": 1, "medium": 0, "high": 0}
+    assert list(counts) == list(KEYS) and all(sum(found.values()) == 3 for found in counts.values())
+    assert scoring.level_counts([])["off_topic"] == dict.fromkeys(LEVELS, 0)
+
+
+def test_errors_by_code_allow_for_codes_being_alike():
+    alike = [("love", {"m": 1.0})] * 3 + [("grief", {"m": 0.0})] * 3
+    # mean 1/2; each code's deviations sum to +-3/2: the root of 2/1 * (9/4 + 9/4), over 6
+    assert scoring.stderr_by_code(alike) == {"m": pytest.approx(0.5)}
+    mixed = [("love", {"m": 1.0}), ("love", {"m": 0.0}), ("grief", {"m": 1.0}), ("grief", {"m": 0.0})]
+    assert scoring.stderr_by_code(mixed) == {"m": 0}
+
+
+def test_errors_by_code_are_the_plain_ones_where_every_doc_has_a_code_of_its_own():
+    values = [0.0, 1.0, 1.0, 0.5, 0.0]
+    docs = [(f"code {number}", {"m": value}) for number, value in enumerate(values)]
+    assert scoring.stderr_by_code([*docs, ("unjudged", {})])["m"] == pytest.approx(statistics.stdev(values) / 5**0.5)
+
+
+def test_there_are_no_errors_by_code_for_one_code_or_none():
+    assert scoring.stderr_by_code([("love", {"m": 1.0}), ("love", {"m": 0.0}), ("grief", {})]) == {"m": None}
+    assert scoring.stderr_by_code([("love", {})]) == scoring.stderr_by_code([]) == {}
+
+
 def test_a_record_holds_levels_label_threshold_and_who_judged():
     answer = levels("low", "none", "high")
     verdict = Verdict(answer, "{...}", "judge-1", 700, 130, attempts=2, cached=True)
@@ -152,6 +182,7 @@ def test_a_record_holds_levels_label_threshold_and_who_judged():
                 "dialect": [],
                 "cached": True,
                 "reason": None,
+                "why": "",
             }
         ],
     }

@@ -15,14 +15,15 @@ import pytest
 from conftest import QUESTION, questions
 from servers import refused, said
 
-from lm_eval_tasks.judge import Unjudged
 from lm_eval_tasks.judge.cache import VerdictCache, cache_folder
+from lm_eval_tasks.judge.question import Unjudged
 from lm_eval_tasks.settings import JudgeSettings
 
 ASK = """
 import resource, signal, sys
 from conftest import questions
-from lm_eval_tasks.judge import Judge, Verdict
+from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.judge.question import Verdict
 from lm_eval_tasks.settings import JudgeSettings
 url, cache, first, last, concurrency, largest = sys.argv[1:]
 if int(largest):

@@ -91,10 +91,16 @@ def test_a_clip_without_an_answer_is_unjudged_with_the_reason_and_asked_for_agai
     root = make_data(speech_QA=3)
     results = evaluate(server, root, tmp_path / "answers", judge_early=early)
     record = judgements(results)[1]
-    assert not record["judged"] and record["reason"] == "no answer: HTTP 400" and record["flags"] == []
+    assert (
+        not record["judged"] and record["reason"] == "no answer: request refused (HTTP 400)" and record["flags"] == []
+    )
     assert results["results"][TASK]["sample_len"] == 2
     summary = results["configs"][TASK]["metadata"]["judging"]
-    assert summary["unjudged"] == {"no answer: HTTP 400": 1} and summary["flags"] == {} and summary["calls"] == 4
+    assert (
+        summary["unjudged"] == {"no answer: request refused (HTTP 400)": 1}
+        and summary["flags"] == {}
+        and summary["calls"] == 4
+    )
     server.script("model", echo)
     server.forget()
     again = evaluate(server, root, tmp_path / "answers", judge_early=early)
@@ -112,15 +118,15 @@ def test_a_clip_without_an_answer_stays_so_however_often_the_run_is_judged_again
     out = tmp_path / "out"
     forget_judges()
     assert cli.main([*run, "--metadata", json.dumps(asked), "--output_path", str(out), "--predict_only"]) == 0
-    for again in ("out-rejudged", "out-rejudged-rejudged"):
+    for again in ("out-rejudged-judge-1", "out-rejudged-judge-1-2"):
         forget_judges()
-        assert cli.main(["rejudge", str(out)]) == 0
+        assert cli.main(["rejudge", str(out), "--trust"]) == 0
         out = tmp_path / again
         [samples] = out.rglob("samples_*.jsonl")
         records = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]
         assert [json.loads(one["filtered_resps"][0])["reason"] for one in records] == [
             None,
-            "no answer: HTTP 400",
+            "no answer: request refused (HTTP 400)",
             None,
         ]
 

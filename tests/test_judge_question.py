@@ -1,102 +1,177 @@
-"""What is shared by all questions to the judge: taking the force out of marks, reasoning, and outcomes as data."""
+"""What is shared by all questions to the judge: their key, tokens, reasoning, and outcomes as data."""
 
 from __future__ import annotations
 
 import json
+import os
+import stat
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
+from conftest import QUESTION
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_eval_tasks.judge.question import Unjudged, Verdict, as_data, neutraliser, without_reasoning
+from lm_eval_tasks.judge import marks
+from lm_eval_tasks.judge.cache import cache_folder
+from lm_eval_tasks.judge.marks import word_for
+from lm_eval_tasks.judge.question import (
+    NoVerdict,
+    Unjudged,
+    Verdict,
+    as_data,
+    without_reasoning,
+    without_template_tokens,
+)
 
-neutralise = neutraliser(["the end of", "question", "system", "think"])
+# Imports
+
+
+@pytest.mark.parametrize("module", ["airbench_chat.scoring", "intima.scoring"])
+def test_arithmetic_imports_no_client_no_database_and_no_harness(module):
+    heavy = "openai", "sqlite3", "lm_eval", "aiohttp", "httpx", "pydantic", "numpy", "asyncio"
+    code = f"import sys, lm_eval_tasks.{module}; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+# The word in section marks
+
+
+def test_the_word_is_no_part_of_the_key_and_everything_else_in_the_messages_is():
+    def marked(word, text="text"):
+        message = {"role": "user", "content": f"[Start {word}]\n{text}\n[End {word}]"}
+        return replace(QUESTION, messages=(message,), word=word).key(model="judge-1")
+
+    assert marked("0123456789abcdef") == marked("fedcba9876543210") != marked("0123456789abcdef", "other")
+
+
+def test_a_word_belongs_to_its_texts_and_to_the_key_of_this_user(monkeypatch, tmp_path):
+    word = word_for(["a", "b"])
+    assert word == word_for(["b", "a"]) and word not in (word_for(["ab", ""]), word_for(["a"]), word_for(["a", "c"]))
+    marks._key.cache_clear()  # as in another process
+    assert word == word_for(["a", "b"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another user's"))
+    marks._key.cache_clear()
+    assert word != word_for(["a", "b"])
+
+
+def test_the_key_is_the_owners_alone_and_nothing_else_is_left_beside_it():
+    word_for(["a"])
+    [kept] = cache_folder().iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and kept.stat().st_size == 32
+
+
+def test_many_who_make_the_key_at_once_read_the_same():
+    with ThreadPoolExecutor(16) as pool:
+        keys = set(pool.map(lambda _: marks._key.__wrapped__(), range(64)))
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"x" * 100])
+def test_a_damaged_key_is_made_anew(content):
+    cache_folder().mkdir(parents=True)
+    (cache_folder() / "marks.key").write_bytes(content)
+    word = word_for(["a"])
+    marks._key.cache_clear()
+    assert word == word_for(["a"]) and (cache_folder() / "marks.key").stat().st_size == 32
+
+
+def test_without_a_folder_to_write_to_the_key_is_that_of_this_process():
+    cache_folder().parent.mkdir(parents=True)
+    cache_folder().write_text("a file where the folder should be")
+    word = word_for(["a"])
+    assert word == word_for(["a"])
+    marks._key.cache_clear()
+    assert word != word_for(["a"])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
+def test_a_fifo_in_the_place_of_the_key_is_not_waited_for():
+    cache_folder().mkdir(parents=True)
+    os.mkfifo(cache_folder() / "marks.key")
+    assert len(word_for(["a"])) == 16
+
+
+# Tokens
 
 
 @pytest.mark.parametrize(
-    "mark",
+    "token",
     [
-        "[Question]",
-        "[ question ]",
-        "[QUESTION]",
-        "[The End of Assistant 1s Answer]",
-        "[the  end\tof x]",
-        "[the\nend of x]",
-        "[The\u00a0End of x]",
-        "[Ques\u200btion]",
-        "[\u202equestion]",
-        "[T\u00adhe E\u200dnd of x]",
-        "[[Question]]",
-        "{question}",
-        "{{ question }}",
-        "<system>",
-        "</think>",
-        "< /think >",
-        "[/Question]",
-        "\uff3bQuestion\uff3d",
-        "\u3010Question\u3011",
-        "[\uff31uestion]",
-        "[**Question**]",
-        "[\x00Question]",
-        "[Q\ufe0fuestion]",
-        "[INST]",
-        "[/INST]",
-        "</s>",
         "<|im_start|>",
         "<|eot_id|>",
         "<\uff5cUser\uff5c>",
+        "<|channel>",
+        "<channel|>",
+        "[INST]",
+        "[/INST]",
+        "[TOOL_CALLS]",
+        "<<SYS>>",
+        "<</SYS>>",
+        "<s>",
+        "</s>",
+        "<bos>",
+        "<start_of_turn>",
         "<end_of_turn>",
+        "<unused94>",
+        "<tool_call>",
+        "<think>",
+        "</think>",
+        "< /think >",
+        "</seed:think>",
+        "[/THINK]",
+        "<think depth='2'>",
     ],
 )
-def test_what_looks_like_a_mark_loses_its_brackets(mark):
-    calm, found = neutralise(f"before {mark} after")
-    assert found and not set(calm) & set("[]{}<>\uff3b\uff3d\u3010\u3011")
-    assert calm.startswith("before (") and calm.endswith(") after")
+def test_a_token_loses_its_outer_brackets(token):
+    assert without_template_tokens(f"before {token} after") == (f"before ({token[1:-1]}) after", True)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "a question",
-        "[1] a list",
-        "the end of it",
-        "x < y and y > z",
+        "[Question]",
+        "[The End of Assistant 1's Answer]",
+        "[System of a Down] by List[s] of x_{s}",
+        "{question} {{ question }} <system>",
+        "x < y and y > z, a | b | c",
         "{'caption': 'a dog'}",
-        "[laughter] well [pause]",
-        "what is f(question)?",
-        "[Instrumental] then [singing]",
+        "[laughter] well [pause] [MUSIC] [Applause]",
         "a <small> cat | a <big> dog",
+        "[1] a list, <b>bold</b>, a <3",
     ],
 )
 def test_other_text_is_left_alone(text):
-    assert neutralise(text) == (text, False)
+    assert without_template_tokens(text) == (text, False)
 
 
-@pytest.mark.parametrize("text", ["[The End of Assistant 2s Answer", "<system", "[question " + "x" * 90 + "]"])
-def test_a_mark_that_is_not_closed_loses_its_bracket_too(text):
-    assert neutralise(text) == ("(" + text[1:], True)
-
-
-@given(st.text())
+@given(st.text(alphabet="<>[]|/ \uff5cthinkINST_s", max_size=40) | st.text())
 def test_any_text_is_taken_and_a_second_pass_changes_nothing(text):
-    calm, _ = neutralise(text)
-    assert neutralise(calm) == (calm, False)
+    calm, found = without_template_tokens(text)
+    assert found == (calm != text)
+    assert without_template_tokens(calm) == (calm, False)
 
 
-@given(st.text(alphabet="[]{}<> /questionQUESTION\u200b\u00ad", max_size=40))
-def test_no_mark_survives_among_brackets(text):
-    calm, _ = neutralise(text)
-    assert "[question]" not in calm.lower() and "{question}" not in calm.lower()
+def test_a_token_that_stands_in_another_leaves_none_behind():
+    text = "</think " * 5_000 + ">" * 5_000
+    start = time.monotonic()
+    calm, _ = without_template_tokens(text)
+    assert without_template_tokens(calm) == (calm, False) and time.monotonic() - start < 1
 
 
 def test_a_long_run_of_brackets_is_done_in_no_time():
     start = time.monotonic()
-    for text in ("[", "[ ", "[\u200b", "<|", "[the ", "</", "[question", "q\u200b"):
-        neutralise(text * 60_000)
-    neutralise("[" * 60_000 + "question" + " " * 60_000 + "<" * 60_000)
-    neutralise("[the" + " " * 60_000 + "[q" + "\u200b" * 60_000)
+    for text in ("[", "[ ", "<", "<|", "< |", "</", "<a_", "<think ", "[/", "<think\n\n\n", "\u25c1/"):
+        without_template_tokens(text * 60_000)
     assert time.monotonic() - start < 5
+
+
+# Reasoning
 
 
 @pytest.mark.parametrize(
@@ -105,17 +180,25 @@ def test_a_long_run_of_brackets_is_done_in_no_time():
         ("<think>9 9</think>8 6", "8 6"),
         ("<think>9 9</think>\n\n8 6\n", "8 6"),
         ("9 9</think>8 6", "8 6"),
-        ("<think>a</think>1 1<think>b</think>8 6", "8 6"),
+        ("<think>a</think>1 1<think>b</think>8 6", "1 1\n8 6"),
         ("8 6", "8 6"),
         ("<think>9 9</think>", ""),
+        ("\ufeff8\u200b 6<|im_end|>", "8 6"),
+        ("1 1</th\u200bink>8 6", "1 1</think>8 6"),
     ],
 )
-def test_reasoning_ends_at_the_last_closing_tag(reply, rest):
+def test_what_is_left_of_a_reply_when_its_thoughts_are_over(reply, rest):
     assert without_reasoning(reply) == rest
 
 
+@pytest.mark.parametrize("reply", ["<think>8 6", "8 6<think>", "[THINK] 8 6", "a</think>b<think>8 6"])
+def test_a_thought_without_an_end_is_no_verdict(reply):
+    with pytest.raises(NoVerdict, match="reasoning without an end"):
+        without_reasoning(reply)
+
+
 def test_outcomes_as_data_are_json_with_a_reason_only_where_there_is_no_verdict():
-    verdict = as_data(Verdict((8.0, 6.0), "8 6", "j", 3, 4, 1, True, ("no_schema",)))
+    verdict = as_data(Verdict((8.0, 6.0), "8 6", "j", 3, 4, 1, True, ("response_format",)))
     unjudged = as_data(Unjudged("cut short", "8", "j", 3, 4, 2))
     assert json.loads(json.dumps(verdict)) == {
         "reply": "8 6",
@@ -123,9 +206,10 @@ def test_outcomes_as_data_are_json_with_a_reason_only_where_there_is_no_verdict(
         "prompt_tokens": 3,
         "completion_tokens": 4,
         "attempts": 1,
-        "dialect": ["no_schema"],
+        "dialect": ["response_format"],
         "cached": True,
         "reason": None,
+        "why": "",
     }
     assert (unjudged["reason"], unjudged["cached"], unjudged["reply"]) == ("cut short", False, "8")
     assert unjudged["dialect"] == []

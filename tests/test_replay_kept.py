@@ -15,7 +15,7 @@ from airbench_runs import ALL
 from servers import DROP, Asked, said
 from stored_runs import Runs, judging, numbers, results, samples_file, scores
 
-from lm_eval_tasks.judge import Judge
+from lm_eval_tasks.judge.judge import Judge
 
 
 def kept() -> list[Path]:

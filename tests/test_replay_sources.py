@@ -76,7 +76,7 @@ def test_answers_that_a_task_of_the_users_own_filtered_are_not_judged_as_ours_of
     ours = INCLUDE_PATH / "airbench_chat" / "sound_QA.yaml"
     (own_tasks / "a.yaml").write_text(f"include: {ours}\nfilter_list: [{{name: judge, filter: {filters}}}]\n")
     out = runs.run("out", "--include_path", str(own_tasks), tasks=f"{ALL}_sound_QA")
-    assert cli.main(["rejudge", str(out)]) == 2
+    assert cli.main(["rejudge", str(out), "--trust"]) == 2
     assert "another filter_list" in capsys.readouterr().err
     again = runs.rejudge(out, "--include_path", str(own_tasks))
     assert numbers(again) == numbers(results(out)) and runs.judged() == []
@@ -87,7 +87,7 @@ def test_tasks_whose_files_are_not_at_hand_are_named_in_one_line(
 ) -> None:
     out = runs.run("out", "--include_path", str(own_tasks), tasks="sound_once")
     capsys.readouterr()
-    assert runs._start(["rejudge", str(out)]) == 2
+    assert runs._start(["rejudge", str(out), "--trust"]) == 2
     assert capsys.readouterr().err == (
         "lm-eval-tasks: sound_once: no such task in this pack. Name the folder of its YAML with --include_path.\n"
     )
@@ -99,7 +99,7 @@ def test_both_benchmarks_of_a_run_are_judged_again(runs: Runs) -> None:
 
     runs.server.script("judge", judge)
     both = {"intima": {"local_path": "sample", "judge_max_tokens": 2048}}
-    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", **both)
+    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", judge_check="warn", **both)
     runs.server.forget()
     again = runs.rejudge(out)
     assert again["results"] == results(out)["results"]
@@ -117,7 +117,7 @@ def test_what_the_environment_had_set_for_each_of_two_benchmarks_is_set_again(
     monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
     monkeypatch.setenv("LM_EVAL_TASKS_LEVEL_THRESHOLD", "high")
     both = {"intima": {"local_path": "sample"}}
-    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", **both)
+    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", judge_check="warn", **both)
     monkeypatch.delenv("LM_EVAL_TASKS_DO_SWAP")
     monkeypatch.delenv("LM_EVAL_TASKS_LEVEL_THRESHOLD")
 
@@ -175,7 +175,7 @@ def test_a_folder_whose_docs_do_not_match_is_refused_in_one_line(
     else:
         file.unlink()
     capsys.readouterr()
-    assert runs._start(["rejudge", str(out)]) == 2
+    assert runs._start(["rejudge", str(out), "--trust"]) == 2
     printed, error = capsys.readouterr()
     assert (printed, error.count("\n")) == ("", 1)
     assert told in error and file.name in error
@@ -191,7 +191,7 @@ def test_a_folder_without_samples_or_with_damaged_results_is_refused_in_one_line
         file = next(out.rglob("results_*.json"))
         file.write_text(file.read_text(encoding="utf-8")[:-100], encoding="utf-8")
     capsys.readouterr()
-    assert runs._start(["rejudge", str(out)]) == 2
+    assert runs._start(["rejudge", str(out), "--trust"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert ("is damaged" if logged else "only a run with --log_samples or --predict_only") in error

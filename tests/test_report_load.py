@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_damaged_lines_are_named_and_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda path: None, "does not exist: name the folder given to lm_eval as --output_path"),
+        (lambda path: None, "does not exist: name the folder that was given to lm_eval as --output_path"),
         (lambda path: path.mkdir(), "holds no results_*.json"),
         (lambda path: path.write_text("x", encoding="utf-8"), "is not a results file of lm_eval"),
     ],
@@ -130,3 +131,199 @@ def test_answers_without_a_judgement_are_unjudged_even_where_they_look_like_one(
     answers = load_run(folder).answers["air_bench_chat"]
     assert {answer.judged for answer in answers} == {False}
     assert {answer.reason for answer in answers} == {"no judgement was logged"}
+
+
+# Which doc, which benchmark
+
+
+def test_a_variant_of_a_task_is_another_doc_in_no_category(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, air=40, intima=31)
+    for name, variant in (("air_bench_chat_speech_QA", "speech_QA_in_one_sentence"), ("intima_user", "intima_short")):
+        copy_task(folder, name, variant)
+    run = load_run(folder)
+    for benchmark, variant in (("air_bench_chat", "speech_QA_in_one_sentence"), ("intima", "intima_short")):
+        its = {answer.key for answer in run.answers[benchmark] if answer.task == variant}
+        others = {answer.key for answer in run.answers[benchmark] if answer.task != variant}
+        assert its and not its & others
+        assert {answer.category for answer in run.answers[benchmark] if answer.task == variant} == {""}
+        assert "" not in {answer.category for answer in run.answers[benchmark] if answer.task != variant}
+        assert run.variants(benchmark) == [variant] and variant in run.tasks(benchmark)
+    assert not run.damaged and not run.notes
+
+
+def copy_task(folder: Path, name: str, variant: str) -> None:
+    """Add a task to a run that has the docs of another one."""
+    file = next(home(folder).glob("results_*.json"))
+    results = json.loads(file.read_text(encoding="utf-8"))
+    task = next(task for task in results["configs"] if task.startswith(name))
+    results["configs"][variant] = results["configs"][task]
+    file.write_text(json.dumps(results), encoding="utf-8")
+    samples = next(home(folder).glob(f"samples_{task}_*.jsonl"))
+    samples.with_name(samples.name.replace(task, variant)).write_bytes(samples.read_bytes())
+
+
+def test_equal_texts_are_different_docs_and_another_text_is_another_doc(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / name, air=40) for name in ("one", "two")]
+    file = next(home(folders[1]).glob("samples_*_speech_QA_*.jsonl"))
+    samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    for sample in samples[1:]:
+        sample["doc"]["question"] = samples[0]["doc"]["question"]
+    file.write_text("\n".join(map(json.dumps, samples)), encoding="utf-8")
+    one, two = ([a.key for a in load_run(f).answers["air_bench_chat"] if a.task.endswith("h_QA")] for f in folders)
+    assert len(set(two)) == len(two) and one[0] == two[0] and set(one[1:]) != set(two[1:])
+
+
+def test_a_run_of_another_task_is_not_ours_whatever_its_docs_look_like(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, intima=31)
+    file = next(home(folder).glob("results_*.json"))
+    results = json.loads(file.read_text(encoding="utf-8"))
+    for name in list(results["configs"]):  # as mbpp_plus, whose docs have a code and a prompt as well
+        results["configs"][name]["metadata"] = {"version": 1.0}
+    file.write_text(json.dumps(results), encoding="utf-8")
+    with pytest.raises(ValueError, match="holds no task of AIR-Bench-Chat or INTIMA"):
+        load_run(folder)
+    results["configs"]["intima_user_vulnerabilities"]["metadata"]["benchmark"] = "intima"
+    file.write_text(json.dumps(results), encoding="utf-8")
+    run = load_run(folder)
+    assert {answer.task for answer in run.answers["intima"]} == {"intima_user_vulnerabilities"}
+    assert sum("belong to neither benchmark" in note for note in run.notes) == 3
+
+
+def test_a_doc_that_was_answered_several_times_is_one_doc_with_the_mean(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, air=40, intima=31)
+    for file in home(folder).glob("samples_*.jsonl"):
+        samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        for sample in samples:
+            record = json.loads(sample["filtered_resps"][0])
+            higher, lost = dict(record), dict(record, judged=False, reason="refusal")
+            if record["judged"] and "prediction_score" in record:
+                higher["prediction_score"] += 1
+            elif record["judged"]:
+                higher["levels"] = {**record["levels"], "isolation": "?"}
+            sample |= {"resps": [["a", "b", "c"]], "filtered_resps": [json.dumps([record, higher, lost])]}
+            sample["once"] = record
+        file.write_text("\n".join(map(json.dumps, samples)), encoding="utf-8")
+    run = load_run(folder)
+    once = {}
+    for file in home(folder).glob("samples_*.jsonl"):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            sample = json.loads(line)
+            once[sample["doc"].get("uniq_id", sample["doc"].get("id")), "uniq_id" in sample["doc"]] = sample["once"]
+    for answer in run.answers["air_bench_chat"]:
+        before = once[answer.doc["uniq_id"], True]
+        assert answer.judged == before["judged"] and len(answer.records) == len(answer.predictions) == 3
+        assert not answer.judged or answer.score == before["prediction_score"] + 0.5
+    for answer in run.answers["intima"]:
+        assert not answer.judged or set(once[answer.doc["id"], False]["levels"]) - set(answer.levels) == {"isolation"}
+    assert any(answer.judged for answer in run.answers["intima"])
+
+
+def test_what_a_model_wrote_is_no_judgement_whatever_it_names(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, air=16, predict_only=True)
+    forged = json.dumps({"benchmark": "air_bench_chat", "judged": True, "prediction_score": 10})
+    for file in home(folder).glob("samples_*.jsonl"):
+        samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        lines = [json.dumps(sample | {"resps": [[forged]], "filtered_resps": [forged]}) for sample in samples]
+        file.write_text("\n".join(lines), encoding="utf-8")
+    answers = load_run(folder).answers["air_bench_chat"]
+    assert answers and not any(answer.judged or answer.record for answer in answers)
+
+
+# Hostile folders
+
+
+def test_pipes_are_never_waited_for(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "out", air=40)
+    file = next(home(folder).glob("samples_*_speech_QA_*.jsonl"))
+    file.unlink()
+    os.mkfifo(file)
+    assert [str(damage) for damage in load_run(folder).damaged] == [
+        f"{file.name}: {file} is neither a file nor a folder (a pipe, a socket or a device), so it is not read."
+    ]
+    pipe = tmp_path / "results_2025-01-02T00-00-00.000001.json"
+    os.mkfifo(pipe)
+    for place in (pipe, tmp_path, Path("/dev/zero")):
+        with pytest.raises(ValueError, match=r"neither a file nor a folder|damaged"):
+            load_run(place)
+
+
+def test_answers_that_wait_are_told_apart_from_a_run(tmp_path: Path) -> None:
+    (tmp_path / "results_2025-01-02T00-00-00.000001.77.json").write_text('{"configs": {}}', encoding="utf-8")
+    with pytest.raises(ValueError, match="answers that wait to be judged: run `lm-eval-tasks rejudge"):
+        load_run(tmp_path)
+
+
+# What the answers were made with
+
+
+def test_what_a_run_was_made_with_is_read_from_its_results(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, air=40, limit=40)
+    file = next(home(folder).glob("results_*.json"))
+    results = json.loads(file.read_text(encoding="utf-8"))
+    results |= {"system_instruction": "Be brief.", "judged_again": {"judges": {"air_bench_chat": "j"}}}
+    results["config"] |= {"limit": 0.5, "gen_kwargs": {"temperature": 0.7}}
+    results["configs"]["air_bench_chat_speech_QA"]["generation_kwargs"] = {"max_gen_toks": 33}
+    judging = results["configs"]["air_bench_chat_speech_QA"]["metadata"]["judging"]
+    judging |= {"answers": {"cut": 3}, "process": {"version": "0.1.0"}, "ranks": 2}
+    file.write_text(json.dumps(results), encoding="utf-8")
+    run = load_run(folder)
+    made, task = run.made_with, "air_bench_chat_speech_QA"
+    assert (run.limit, made["limit"], made["gen_kwargs"]) == (0.5, 0.5, {"temperature": 0.7})
+    assert (made["system_instruction"], made["ranks"]) == ("Be brief.", 2)
+    assert (made["generation"][task], made["answers"][task]) == ({"max_gen_toks": 33}, {"cut": 3})
+    assert made["process"][task] == {"version": "0.1.0"}
+    assert run.judged_again == {"judges": {"air_bench_chat": "j"}}
+    assert run.counts[task]["original"] == len([a for a in run.answers["air_bench_chat"] if a.task == task])
+
+
+def test_what_an_older_version_judged_again_is_said_to_lack_its_history(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, air=16)
+    file = next(home(folder).glob("results_*.json"))
+    results = json.loads(file.read_text(encoding="utf-8"))
+    results["config"]["model"] = "replay-answers"
+    file.write_text(json.dumps(results), encoding="utf-8")
+    assert "are those of the judging, not of the run that made the answers" in load_run(folder).notes[0]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"configs": 3},
+        {"configs": {"air_bench_chat_speech_QA": {"metadata": {"benchmark": ["intima"], "judging": [1]}}}},
+        {"configs": {"air_bench_chat_speech_QA": {"metadata": {"benchmark": "intima", "judging": {"ranks": [1]}}}}},
+        {"results": {"air_bench_chat": 3}, "n-samples": [1], "judged_again": 1, "config": None},
+        {"config": {"limit": {"a": 1}, "gen_kwargs": "x"}, "model_name": {"a": 1}},
+    ],
+)
+def test_a_results_file_of_any_form_is_read_or_refused_in_one_line(tmp_path: Path, edit: dict) -> None:
+    folder = write_run(tmp_path, air=40)
+    file = next(home(folder).glob("results_*.json"))
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | edit), encoding="utf-8")
+    try:
+        run = load_run(folder)
+    except ValueError as error:
+        assert "\n" not in str(error)
+    else:
+        assert isinstance(run.made_with["generation"], dict) and isinstance(run.judged_again, dict)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"doc": {"question": ["?"], "uniq_id": {"a": 1}}, "resps": "text", "filtered_resps": 3},
+        {"doc": {}, "resps": [], "filtered_resps": []},
+        {"doc": {"prompt": "p"}, "resps": [[]], "filtered_resps": ["[1, {}]"]},
+        {
+            "doc": {"prompt": "p"},
+            "resps": [[None, 3]],
+            "filtered_resps": ['{"benchmark": "air_bench_chat", "judged": 1}'],
+        },
+        {"doc": {"prompt": "p"}, "resps": [[["a"]]], "filtered_resps": ["[" * 100_000]},
+    ],
+)
+def test_a_line_of_any_form_is_unjudged_and_no_traceback(tmp_path: Path, line: dict) -> None:
+    folder = write_run(tmp_path, air=40)
+    file = next(home(folder).glob("samples_*_speech_QA_*.jsonl"))
+    file.write_text(json.dumps(line), encoding="utf-8")
+    [answer] = [a for a in load_run(folder).answers["air_bench_chat"] if a.task == "air_bench_chat_speech_QA"]
+    assert not answer.judged and answer.score is None and isinstance(answer.prediction, str)

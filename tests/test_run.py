@@ -9,13 +9,17 @@ import lm_eval
 import lm_eval.tasks
 import pytest
 from lm_eval._cli import HarnessCLI
+from lm_eval.api.model import LM
 from servers import DROP, refused
 
 from lm_eval_tasks import INCLUDE_PATH, cli
 from lm_eval_tasks.commands import run
 
+pytestmark = pytest.mark.usefixtures("handlers")
+
+MODEL = ("--model", "audio-chat-completions", "--model_args", "model=m,base_url=http://h/v1/chat/completions")
 OPTIONS = [
-    *("--model", "audio-chat-completions", "--model_args", "model=m,num_concurrent=3", "--apply_chat_template"),
+    *(*MODEL, "--apply_chat_template"),
     *("--limit", "2", "--seed", "1,2,3,4", "--use_cache", "answers", "--gen_kwargs", "temperature=0.5"),
     *("--cache_requests", "refresh", "--metadata", '{"judge_model": "j"}', "--system_instruction", "Be brief."),
 ]
@@ -66,7 +70,7 @@ def test_the_packs_tasks_run_without_lm_evals_index_and_with_the_same_arguments(
     ],
 )
 def test_whatever_else_is_asked_for_goes_through_the_stock_command(stock_runs, options):
-    assert run.main(options) == 0
+    assert run.main([*options, *MODEL]) == 0
     assert len(stock_runs) == 1 and str(INCLUDE_PATH) in stock_runs[0].include_path
 
 
@@ -74,13 +78,13 @@ def test_tasks_of_a_folder_of_ones_own_count_as_the_packs(stock_runs, evaluation
     (tmp_path / "mine.yaml").write_text(
         f"include: {INCLUDE_PATH}/airbench_chat/speech_QA.yaml\ntask: mine\n", encoding="utf-8"
     )
-    assert run.main(["--tasks", "mine", "--include_path", str(tmp_path), "--model", "dummy"]) == 0
+    assert run.main(["--tasks", "mine", "--include_path", str(tmp_path), *MODEL]) == 0
     assert not stock_runs and evaluations[0]["tasks"] == ["mine"]
 
 
 @pytest.mark.parametrize("folder", [INCLUDE_PATH, INCLUDE_PATH / "intima" / ".." / "airbench_chat"])
 def test_the_packs_own_folder_named_again_is_not_reported_as_overriding_itself(evaluations, caplog, folder):
-    assert run.main(["--tasks", "air_bench_chat_speech_QA", "--include_path", str(folder), "--model", "dummy"]) == 0
+    assert run.main(["--tasks", "air_bench_chat_speech_QA", "--include_path", str(folder), *MODEL]) == 0
     assert evaluations and "overrides" not in caplog.text
 
 
@@ -105,15 +109,63 @@ def test_a_run_writes_what_the_stock_command_writes(server, make_data, tmp_path,
 
 
 @pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--tasks", "air_bench_chat", *MODEL, "--no_such_option"], "unrecognized arguments: --no_such_option"),
+        (["--tasks", "air_bench_chat", *MODEL, "--limit", "few"], "--limit"),
+        (["--tasks", "air_bench_chat", *MODEL, "--include_path", "nowhere"], "nowhere: there is no such folder"),
+        (["--tasks", "air_bench_chat", *MODEL, "--metadata", '{"judge_modle": "x"}'], "did you mean 'judge_model'"),
+        (["--tasks", "air_bench_chat", *MODEL], "add --apply_chat_template"),
+        (["--tasks", "air_bench_chat", "--model", "audio-chat-completions"], "base_url=http://HOST:PORT/v1"),
+        (["--tasks", "intima", "--model", "local-chat-completions"], "base_url=http://HOST:PORT/v1"),
+        (["--tasks", "air_bench_chat", "--model", "dummy"], "takes text only. air_bench_chat needs a model that"),
+        (["--tasks", "air_bench_chat"], "--model audio-chat-completions"),  # lm-eval's default takes text
+        (["--tasks", "intima", "--model", "gpt"], "no model for this name"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(capsys, options, told):
+    metadata = json.dumps({"local_path": "sample", "judge_base_url": "http://127.0.0.1:9/v1"})
+    local = [] if "--metadata" in options else ["--metadata", metadata]
+    assert cli.main(["run", *options, *local]) == 2
+    out, error = capsys.readouterr()
+    own = [line for line in error.splitlines() if line.startswith("lm-eval-tasks: ")]
+    assert out == "" and len(own) == 1 and told in own[0] and "Traceback" not in error
+
+
+def test_a_text_only_model_is_told_what_to_use_by_the_stock_command_too(make_data):
+    tasks = lm_eval.tasks.TaskManager(
+        include_path=str(INCLUDE_PATH), include_defaults=False, metadata={"local_path": str(make_data(speech_QA=1))}
+    )
+    with pytest.raises(ValueError, match="TextOnly takes text only"):
+        lm_eval.simple_evaluate(
+            TextOnly(), tasks=["air_bench_chat_speech_QA"], task_manager=tasks, apply_chat_template=True
+        )
+
+
+class TextOnly(LM):
+    """A model with a chat template and without ears."""
+
+    tokenizer_name = "none"
+
+    def apply_chat_template(self, chat_history, add_generation_prompt=True):
+        return str(chat_history)
+
+    def generate_until(self, requests, disable_tqdm=False):
+        raise AssertionError("asked")
+
+    loglikelihood = loglikelihood_rolling = generate_until
+
+
+@pytest.mark.parametrize(
     ("step", "told"),
     [
         (refused(400, "audio is not supported"), "audio is not supported"),
-        (refused(404, "no such model"), "model to a model of that server"),
+        (refused(404, "no such model"), "to a model of that server"),
         (None, "start it, or set base_url"),
     ],
     ids=["refuses all", "wrong model", "no server"],
 )
-def test_a_model_that_is_not_to_be_had_is_one_line_and_status_1(handlers, server, make_data, capsys, step, told):
+def test_a_model_that_is_not_to_be_had_is_one_line_and_status_1(server, make_data, capsys, step, told):
     server.script("judge", "8 6")
     server.script("model", step or DROP)
     address = server.url("model") if step else "http://127.0.0.1:9/v1"

@@ -60,7 +60,7 @@ def judgement(outcomes: dict[str, Verdict | Unjudged]) -> dict[str, Any]:
     A swapped pair is one thing: with one half missing the answer is unjudged.
 
     Returns:
-        JSON data: ``judged``, ``reason`` (why not), ``prediction_score`` and ``reference_score`` (1 to 10, means over
+        JSON data: ``judged``, ``reason`` (why not), ``prediction_score`` and ``reference_score`` (0 to 10, means over
         the orders), ``win`` (prediction strictly above reference), ``position_gap`` (the prediction's score when it
         stands first minus when it stands second; None without swap) and ``verdicts``, one dict for each order.
     """
@@ -82,8 +82,8 @@ def metrics(records: Sequence[dict[str, Any]]) -> dict[str, float]:
     """The metrics of one doc: means over its judged answers (one, unless the task repeats).
 
     Returns:
-        ``gpt_score`` and ``reference_score`` (1 to 10), ``win_rate`` (0 to 1) and, with swap, ``position_gap`` (-9 to
-        9); empty where no answer was judged, so that the doc is in no numerator and no denominator.
+        ``gpt_score`` and ``reference_score`` (0 to 10), ``win_rate`` (0 to 1) and, with swap, ``position_gap`` (-10 to
+        10); empty where no answer was judged, so that the doc is in no numerator and no denominator.
     """
     judged = [record for record in records if record["judged"]]
     if not judged:

@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Any
 from lm_eval_tasks import INCLUDE_PATH
 
 if TYPE_CHECKING:
-    from lm_eval.config.evaluate_config import EvaluatorConfig
     from lm_eval.tasks import TaskManager
 
+    from lm_eval_tasks.harness.compat import EvaluatorConfig
+
 log = logging.getLogger(f"lm_eval.{__name__}")
+
+_TAKE_AN_ADDRESS = ("audio-chat-completions", "local-chat-completions")
 
 
 def main(arguments: list[str]) -> int:
@@ -33,26 +36,55 @@ def main(arguments: list[str]) -> int:
 
     Returns:
         Exit status.
-    """
-    from lm_eval._cli import HarnessCLI
-    from lm_eval.utils import setup_logging
 
-    setup_logging()
+    Raises:
+        ValueError: wrong use, in one line.
+    """
+    from lm_eval_tasks.harness import compat
+
+    compat.setup_logging()
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # the harness keeps the last folder only
     own.add_argument("--include_path", action="append", default=[])
     given, arguments = own.parse_known_args(arguments)
-    cli = HarnessCLI()
-    before, sys.argv = sys.argv, ["lm-eval", "run", *arguments]  # the harness reads its arguments from there
-    try:
-        parsed = cli.parse_args()
-    finally:
-        sys.argv = before
+    parsed = compat.parse_run(arguments)
+    missing = [folder for folder in given.include_path if not Path(folder).expanduser().is_dir()]
+    if missing:
+        raise ValueError(f"--include_path {missing[0]}: there is no such folder")
     parsed.include_path = [str(INCLUDE_PATH), *besides_the_pack(given.include_path)]  # a later one wins
     import lm_eval_tasks.models  # noqa: F401 - registers the model
+    from lm_eval_tasks.runs.waiting import note_command
 
-    if not _run_without_index(parsed):
-        cli.execute(parsed)
+    config = compat.read_config(parsed)
+    _check_model(config)
+    _note(config)
+    try:
+        if not _run_without_index(config):
+            compat.execute(parsed)
+    finally:
+        note_command({})  # what runs in this process later was not called like this
     return 0
+
+
+def _check_model(config: EvaluatorConfig) -> None:
+    """Refuse a model that cannot run, before any data is fetched."""
+    from lm_eval.api.registry import get_model
+
+    from lm_eval_tasks.harness.chat import NEEDS_AUDIO, takes_audio
+
+    if config.model in _TAKE_AN_ADDRESS and not config.model_args.get("base_url"):
+        raise ValueError(
+            f"--model {config.model} needs its server's address: --model_args "
+            "model=NAME,base_url=http://HOST:PORT/v1/chat/completions"
+        )
+    names = ",".join([config.tasks] if isinstance(config.tasks, str) else config.tasks).split(",")
+    audio = [name for name in names if name.startswith("air_bench_chat")]
+    try:
+        model = get_model(config.model)
+    except ImportError as error:
+        needs = f" And {audio[0]} {NEEDS_AUDIO}" if audio else ""
+        raise ValueError(f"--model {config.model} cannot be loaded: {error}.{needs}") from None
+    if audio and not takes_audio(model):
+        raise ValueError(f"--model {config.model} takes text only. {audio[0]} {NEEDS_AUDIO}")
 
 
 def besides_the_pack(folders: list[str]) -> list[str]:
@@ -61,13 +93,11 @@ def besides_the_pack(folders: list[str]) -> list[str]:
     return [folder for folder in folders if not Path(folder).expanduser().resolve().is_relative_to(pack)]
 
 
-def _run_without_index(parsed: argparse.Namespace) -> bool:
+def _run_without_index(config: EvaluatorConfig) -> bool:
     """Run if only tasks of the include path are asked for, by name, and nothing that needs the stock command."""
-    from lm_eval.config.evaluate_config import EvaluatorConfig
     from lm_eval.tasks import TaskManager
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as the stock command does
-    config = EvaluatorConfig.from_cli(parsed)
     if config.wandb_args or config.trackio_args or config.show_config:
         return False
     manager = TaskManager(include_path=config.include_path, include_defaults=False, metadata=config.metadata)
@@ -80,16 +110,28 @@ def _run_without_index(parsed: argparse.Namespace) -> bool:
     return True
 
 
+def _note(config: EvaluatorConfig) -> None:
+    """Tell those who keep answers aside how lm-eval was called, under the names that its results have for it."""
+    from lm_eval_tasks.runs.waiting import note_command
+
+    names = ("model", "model_args", "batch_size", "device", "use_cache", "limit", "gen_kwargs")
+    seeds = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
+    note_command(
+        {name: getattr(config, name, None) for name in names}
+        | dict(zip(seeds, config.seed or [None] * len(seeds), strict=True))
+    )
+
+
 def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     from lm_eval import simple_evaluate
-    from lm_eval.loggers import EvaluationTracker
-    from lm_eval.utils import make_table
+
+    from lm_eval_tasks.harness import compat
 
     if config.output_path:
         config.hf_hub_log_args["output_path"] = config.output_path
     if os.environ.get("HF_TOKEN"):
         config.hf_hub_log_args["token"] = os.environ["HF_TOKEN"]
-    tracker = EvaluationTracker(**config.hf_hub_log_args)
+    tracker = compat.evaluation_tracker(config)
     log.info("Selected Tasks: %s", config.tasks)
     seeds = ("random_seed", "numpy_random_seed", "torch_random_seed", "fewshot_random_seed")
     options: dict[str, Any] = {
@@ -112,9 +154,9 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
         f"{config.model} ({config.model_args}), gen_kwargs: ({config.gen_kwargs}), limit: {config.limit}, "
         f"num_fewshot: {config.num_fewshot}, batch_size: {config.batch_size}"
     )
-    print(make_table(results))
+    print(compat.make_table(results))
     if "groups" in results:
-        print(make_table(results, "groups"))
+        print(compat.make_table(results, "groups"))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,25 @@ def snapshot(repo: str, revision: str | None, patterns: list[str]) -> Path:
     return Path(snapshot_download(repo, repo_type="dataset", revision=revision, allow_patterns=patterns))
 
 
+def folder_listing(repo: str, revision: str, folder: str) -> list[str]:
+    """The paths of the files that a data set has in one folder now; none where it has no such folder.
+
+    Raises:
+        Exception: the hub does not answer; one of the client's dozen kinds.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+    from huggingface_hub.hf_api import RepoFile
+
+    try:
+        found = [*HfApi().list_repo_tree(repo, folder, repo_type="dataset", revision=revision)]
+    except LocalEntryNotFoundError:
+        raise
+    except EntryNotFoundError:
+        return []
+    return [entry.path for entry in found if isinstance(entry, RepoFile)]
+
+
 def commit_of(root: Path) -> str | None:
     """The commit that a downloaded copy is of, which its folder tells; None for any other folder."""
     known = root.parent.name == "snapshots" and re.fullmatch("[0-9a-f]{40}", root.name)

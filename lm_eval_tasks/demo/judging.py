@@ -8,14 +8,20 @@ from __future__ import annotations
 import json
 import re
 
+WORD = r"(?P<word>(?: [0-9a-f]{16})?)\]"
+"""The end of the first section mark: the pack's own marks hold a word that differs from question to question."""
+
 AIRBENCH = re.compile(
-    r"\[Detailed Audio Description\](?P<description>.*?)\[Question\](?P<question>.*?)"
-    r"\[The Start of Assistant 1['’]?s Answer\](?P<one>.*?)\[The End of Assistant 1['’]?s Answer\].*?"
-    r"\[The Start of Assistant 2['’]?s Answer\](?P<two>.*?)\[The End of Assistant 2['’]?s Answer\]",
+    rf"\[Detailed Audio Description{WORD}(?P<description>.*?)\[Question(?P=word)\](?P<question>.*?)"
+    r"\[The Start of Assistant 1['’]?s Answer(?P=word)\](?P<one>.*?)\[The End of Assistant 1['’]?s Answer(?P=word)\].*?"
+    r"\[The Start of Assistant 2['’]?s Answer(?P=word)\](?P<two>.*?)\[The End of Assistant 2['’]?s Answer(?P=word)\]",
     re.S,
 )
-INTIMA_ANSWER = re.compile(r"\[The Start of the Answer\](.*?)\[The End of the Answer\]", re.S)
-INTIMA_PROMPT = re.compile(r"\[The Start of the Prompt\](.*?)\[The End of the Prompt\]", re.S)
+INTIMA = re.compile(
+    rf"\[The Start of the Prompt{WORD}(?P<prompt>.*?)\[The End of the Prompt(?P=word)\].*?"
+    r"\[The Start of the Answer(?P=word)\](?P<answer>.*?)\[The End of the Answer(?P=word)\]",
+    re.S,
+)
 LEVELS = ("none", "low", "medium", "high")
 _COMMON = """
 a an and are as at be but by can do does for from had has have he her his how i if in into is it its no not of on one or
@@ -65,8 +71,8 @@ def verdict(prompt: str, schema: str = "") -> str:
         known = words(sections["description"]) | words(sections["question"])
         return f"{overlap_score(sections['one'], known)} {overlap_score(sections['two'], known)}"
     if "companionship_reinforcing" in prompt + schema:
-        answer, asked = INTIMA_ANSWER.search(prompt), INTIMA_PROMPT.search(prompt)
-        return json.dumps(levels(answer[1] if answer else "", asked[1] if asked else ""))
+        found = INTIMA.search(prompt)
+        return json.dumps(levels(found["answer"], found["prompt"]) if found else levels("", ""))
     return "Ready."
 
 

@@ -12,12 +12,23 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from lm_eval.models.api_models import JsonChatStr
-
-from lm_eval_tasks.audio.clips import AudioRef, audio_part, encoded_audio, file_part
+from lm_eval_tasks.audio.clips import AudioRef
+from lm_eval_tasks.audio.encode import audio_part, encoded_audio, file_part
+from lm_eval_tasks.harness.compat import JsonChatStr
 
 REFERENCE = "audio_file"
 """The type of the message part that stands for a clip in the small form."""
+
+
+NEEDS_AUDIO = (
+    "needs a model that takes audio: --model audio-chat-completions (or local-chat-completions) with "
+    "--apply_chat_template, or a model class of your own with MULTIMODAL = True."
+)
+
+
+def takes_audio(model: Any) -> bool:
+    """Whether a model, or a class of models, says of itself that it takes more than text."""
+    return bool(getattr(model, "MULTIMODAL", False))
 
 
 class AudioChat(JsonChatStr):
@@ -33,16 +44,14 @@ class AudioChat(JsonChatStr):
     @property
     def prompt(self) -> str:
         """The messages as JSON as a server takes them. Reads the audio file now; raises ``BadAudio`` if it can't."""
-        return b"".join(self.body(list)).decode()
+        messages, encode = self.expanded()
+        return b"".join(encode(messages)).decode()
 
-    def body(self, payload: Callable[[list[dict[str, Any]]], Any]) -> list[bytes | mmap.mmap]:
-        """A request as JSON in pieces of bytes, made with a single copy of the clips' base64 text.
+    def expanded(self) -> tuple[list[dict[str, Any]], Callable[[Any], list[bytes | mmap.mmap]]]:
+        """The messages with a mark for each clip's base64 text, and what makes bytes of JSON that holds these marks.
 
-        JSON is made around a mark for each clip and then cut there: passing megabytes of base64 through a JSON encoder
-        would cost three times as much as the encoding itself.
-
-        Args:
-            payload: makes the request from the messages.
+        JSON is made around the marks and then cut there: passing megabytes of base64 through a JSON encoder would cost
+        three times as much as the encoding itself. Reads the clips now.
 
         Raises:
             BadAudio: a clip can't be read any more.
@@ -60,15 +69,18 @@ class AudioChat(JsonChatStr):
             clips.append((mark.encode(), data))
             return audio_part(ref, mark, form)
 
+        def encode(value: Any) -> list[bytes | mmap.mmap]:
+            pieces, rest = [], json.dumps(value).encode()
+            for mark, data in clips:
+                head, _, rest = rest.partition(mark)
+                pieces += [head, data]
+            return [*pieces, rest]
+
         messages = json.loads(self.small)
         for message in messages:
             if isinstance(message["content"], list):
                 message["content"] = [expand(part) for part in message["content"]]
-        pieces, rest = [], json.dumps(payload(messages)).encode()
-        for mark, data in clips:
-            head, _, rest = rest.partition(mark)
-            pieces += [head, data]
-        return [*pieces, rest]
+        return messages, encode
 
     def encode(self, encoding: str = "utf-8") -> bytes:
         """The small form in bytes; lm-eval hashes it into the sample's ``prompt_hash``."""

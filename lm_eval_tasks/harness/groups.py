@@ -7,13 +7,12 @@ import math
 from typing import Any
 
 from lm_eval.api.group import Group
-from lm_eval.api.metrics import aggregate_subtask_metrics, pooled_sample_stderr, unweighted_mean_stderr
 from lm_eval.api.task import Task
-from lm_eval.config.group import GroupConfig
 from lm_eval.tasks import TaskManager
 
 from lm_eval_tasks import INCLUDE_PATH
 from lm_eval_tasks.errors import NoDocs
+from lm_eval_tasks.harness import compat
 from lm_eval_tasks.settings import read_settings
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -47,22 +46,11 @@ class ScoreGroup(Group):
     BENCHMARK: str
 
     def __init__(self, config: dict[str, Any]) -> None:
-        parsed = GroupConfig(
-            group=config["task"],
-            group_alias=config.get("group_alias"),
-            task=list(config["members"]),
-            aggregate_metric_list=config["aggregate_metric_list"],
-            metadata=config.get("metadata"),
-        )
-        super().__init__(
-            name=parsed.group,
-            alias=parsed.group_alias,
-            aggregate_metric_list=parsed.aggregate_metric_list,
-            metadata=parsed.metadata,
-            _config=parsed,
-        )
+        keys = ("group_alias", "aggregate_metric_list", "metadata")
+        parsed = {key: config.get(key) for key in keys}
+        super().__init__(**compat.group_arguments(group=config["task"], task=list(config["members"]), **parsed))
         self.mean_over = config["mean_over"]
-        self.wanted = len(config["members"])
+        self.members = tuple(config["members"])
         self.absent: dict[str, str] = {}
         self.apart = frozenset(config.get("apart", ()))
         self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
@@ -133,11 +121,11 @@ class ScoreGroup(Group):
         if self.mean_over == "docs":
             return _over_docs([task_metrics.get(name, {}) for name in self.counted_tasks()], metric)
         members = [_score_of(member, metric, task_metrics) for member in self.counted()]
-        if len(members) < self.wanted or any(value is None for value, _ in members):
+        if len(members) < len(self.members) or any(value is None for value, _ in members):
             return None, None
         errors = [error for _, error in members if error is not None]
-        value = aggregate_subtask_metrics([value for value, _ in members], [1] * len(members), weight_by_size=False)
-        return value, float(unweighted_mean_stderr(errors)) if len(errors) == len(members) else None
+        value = sum(value for value, _ in members) / len(members)
+        return value, math.hypot(*errors) / len(members) if len(errors) == len(members) else None
 
     def _lacks_score(self, task_metrics: dict[str, Any]) -> bool:
         """Whether this is a mean over members that has no value, though something was scored."""
@@ -150,7 +138,7 @@ class ScoreGroup(Group):
         return self.aggregate_metric_list[0].metric
 
     def _needs(self) -> str:
-        return ", ".join(self._config.task)
+        return ", ".join(self.members)
 
     def _lacks(self, task_metrics: dict[str, Any]) -> str:
         metric = self._first_metric()
@@ -176,9 +164,9 @@ def _over_docs(rows: list[dict[str, Any]], metric: str) -> tuple[float | None, f
     if not rows:
         return None, None
     sizes = [row["sample_len"] for row in rows]
-    value = aggregate_subtask_metrics([row[key] for row in rows], sizes)
+    value = sum(row[key] * size for row, size in zip(rows, sizes, strict=True)) / sum(sizes)
     # a task of one doc has no error of its own, and adds nothing to the pooled one: its weight there is size - 1
     errors = [0.0 if row["sample_len"] == 1 else row[error_key] for row in rows]
     if "N/A" in errors or sum(sizes) == len(sizes):
         return value, None
-    return value, float(pooled_sample_stderr(errors, sizes))
+    return value, float(compat.pooled_sample_stderr(errors, sizes))

@@ -6,22 +6,28 @@ import math
 from collections import Counter
 from typing import Any
 
-from lm_eval.api.metrics import mean
+from lm_eval_tasks.harness.compat import mean
 
 
 def over_ranks(summary: dict[str, Any], ranks: int) -> dict[str, Any]:
     """The counts of all ranks' docs, where lm-eval runs in several processes of torch.distributed."""
+    of_each = of_all_ranks(summary, ranks)
+    return {key: _sum([one[key] for one in of_each]) for key in summary} if len(of_each) > 1 else summary
+
+
+def of_all_ranks(value: Any, ranks: int) -> list[Any]:
+    """The value that each rank has here; every rank must call this, and gets them all."""
     if ranks == 1:
-        return summary
+        return [value]
     try:
         from torch import distributed
     except ModuleNotFoundError:
-        return summary
+        return [value]
     if not (distributed.is_available() and distributed.is_initialized()):
-        return summary
+        return [value]
     of_each: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(of_each, summary)
-    return {key: _sum([one[key] for one in of_each]) for key in summary}
+    distributed.all_gather_object(of_each, value)
+    return of_each
 
 
 def _sum(values: list[Any]) -> Any:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from lm_eval.api.instance import Instance
 
-from lm_eval_tasks.judge import Judge, Question
+from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.judge.question import Question
 from lm_eval_tasks.runs.answers import Unanswered
 
 Questions = Callable[[dict[str, Any], str, int], dict[str, Question]]

@@ -12,23 +12,23 @@ import json
 import logging
 import math
 import weakref
-from collections import defaultdict
-from functools import lru_cache, partial
+from collections import Counter, defaultdict
+from functools import partial
 from typing import Any
 
 import datasets
-import jinja2
-from lm_eval.api.metrics import mean
 from lm_eval.api.task import ConfigurableTask
-from lm_eval.utils import env, warning_once
 
 from lm_eval_tasks.errors import NoDocs
+from lm_eval_tasks.harness import compat, notes
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
+from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.harness.requests import Asked, JudgedRequest, Questionnaire, ask_early, what_is_asked
-from lm_eval_tasks.judge import Judge, Question, Unjudged, Verdict
-from lm_eval_tasks.judge.question import storable
-from lm_eval_tasks.judge.records import as_records, describe, summarise
+from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
+from lm_eval_tasks.judge.records import describe, summarise
 from lm_eval_tasks.runs import waiting as waiting_room
+from lm_eval_tasks.runs.answers import finish_reason, storable_answer
 from lm_eval_tasks.runs.stored import load_run
 from lm_eval_tasks.settings import read_settings
 
@@ -59,6 +59,7 @@ class JudgedTask(ConfigurableTask):
 
     BENCHMARK: str
     settings: Any
+    prompt_to_judge: Any
 
     def __init__(
         self,
@@ -108,9 +109,13 @@ class JudgedTask(ConfigurableTask):
         """Settings that shape the numbers, besides the judge's own; they go into the results file."""
         raise NotImplementedError
 
+    def summary_extra(self, docs: list[dict[str, Any]], records: list[dict[str, Any]]) -> dict[str, Any]:
+        """What a benchmark adds to the summary of its judging; ``docs`` holds the doc of each record."""
+        return {}
+
     def metric_names(self) -> list[str]:
         """The metrics that a judged doc has under these settings."""
-        return list(self._metric_fn_list)
+        return compat.metrics_of(self)
 
     def note_data_revision(self, commit: str | None) -> None:
         """Keep the commit of the data beside the settings, which lm-eval writes to the results; to be called once."""
@@ -138,19 +143,22 @@ class JudgedTask(ConfigurableTask):
         template = self.config.doc_to_text if doc_to_text is None else doc_to_text
         plain = not self.prompt and self.config.doc_to_choice is None
         if plain and isinstance(template, str) and "{{" in template and template not in self.features:
-            return _compiled(template).render(**doc)
+            return compat.template(template).render(**doc)
         return super().doc_to_text(doc, doc_to_text)
 
     def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
         if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
-            warning_once(log, "cache_requests is ignored by judged tasks: their requests are built in no time.")
+            compat.warning_once(log, "cache_requests is ignored by judged tasks: their requests are built in no time.")
+        if not self._replayed:
+            check_repeats(self.config)
+        self._run_options = {"rank": rank, "ranks": world_size, **options}
         super().build_all_requests(rank=rank, world_size=world_size, **options)
-        self._instances = [JudgedRequest(**vars(instance)) for instance in self._instances]
+        compat.set_requests(self, [JudgedRequest(**vars(instance)) for instance in self.instances])
         self._ranks = world_size
         if self._predicts_only():
             return
-        self._run_key = self._fingerprint(getattr(options.get("chat_template"), "__self__", None))
+        self._run_key = self._fingerprint(compat.model_behind(options))
         judge = Judge.of(self.settings)
         judge.begin_run()
         judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
@@ -158,21 +166,22 @@ class JudgedTask(ConfigurableTask):
             if not judge.cache.is_finished(self._run_key):
                 judge.check(self.trial_question())
             _unjudged_tasks.add(self)
-        hand_over = partial(ask_early, judge, self._filters, self.questions)
-        for instance in self._instances if self.settings.judge_early else ():
+        hand_over = partial(ask_early, judge, compat.filters_of(self), self.questions)
+        for instance in self.instances if self.settings.judge_early else ():
             if instance.repeats == 1:
                 instance.on_answer = hand_over
         self.warn_of_settings()
 
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then judge what they leave; judgements take the place of the filtered answers."""
-        for instance in self._instances:  # a character that no file can hold would end lm-eval's file of samples there
-            instance.resps = [storable(answer) if isinstance(answer, str) else answer for answer in instance.resps]
+        for instance in self.instances:  # a character that no file can hold would end lm-eval's file of samples there
+            instance.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]
         super().apply_filters()
         if self._predicts_only():
+            self.config.metadata = {**(self.config.metadata or {}), "made_with": self._made_with()}
             return
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
-        asked = what_is_asked(self._instances, self.questions)
+        asked = what_is_asked(self.instances, self.questions)
         judge = Judge.of(self.settings)
         every = Questionnaire(asked, judge.key)
         if self._replayed:
@@ -190,15 +199,19 @@ class JudgedTask(ConfigurableTask):
             for verdict in record["verdicts"]:
                 verdict["question"] = None if lacking else next(keys)  # by which a later rejudge knows it again
             record["flags"] = [] if one.missing else self.flags(one.instance.doc, one.answer)
+            record["finish_reason"] = finish_reason(one.instance, one.repeat)
             judgements[id(one.instance), one.filter].append(record)
-        for instance in self._instances:
+        for instance in self.instances:
             for name in instance.filtered_resps:
                 records = judgements[id(instance), name]
                 whole = records[0] if len(records) == 1 else records
                 instance.filtered_resps[name] = json.dumps(whole, ensure_ascii=False)
         records = [record for records in judgements.values() for record in records]
         self._any_judged = any(record["judged"] for record in records)
-        self._conclude(judge, records, [one.answer for one in asked if not one.missing])
+        extra = self.summary_extra([one.instance.doc for one in asked], records)
+        lacking = (one for one, record in zip(asked, records, strict=True) if not record["judged"])
+        self._unjudged_by_category = dict(Counter(str(one.instance.doc.get("category")) for one in lacking))
+        self._conclude(judge, records, [one.answer for one in asked if not one.missing], extra)
 
     def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
         """The doc's metrics; none where it is unjudged.
@@ -216,14 +229,14 @@ class JudgedTask(ConfigurableTask):
         functions = super().aggregation()
         if self._ranks == 1:
             return functions
-        return {name: JudgedMean() if function is mean else function for name, function in functions.items()}
+        return {name: JudgedMean() if function is compat.mean else function for name, function in functions.items()}
 
     def _stored_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         run = load_run(self._replayed)
         if self.config.task not in run.samples:
             raise NoDocs(f"{run.folder} holds no samples of {self.config.task}, only of {', '.join(run.samples)}.")
         run.check_task(self.config.task, self.config)
-        docs = [sample["doc"] for sample in run.samples[self.config.task]]
+        docs = [sample.doc for sample in run.samples[self.config.task]]
         self.note_data_revision(run.data_revision(self.config.task))
         return docs, run.left_out(self.config.task)
 
@@ -231,7 +244,7 @@ class JudgedTask(ConfigurableTask):
         """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""
         samples = load_run(self._replayed).samples[self.config.task]
         for one in asked:
-            record = as_records(samples[one.instance.doc_id]["filtered_resps"][0])[one.repeat :][:1]
+            record = samples[one.instance.doc_id].records[one.repeat :][:1]
             stored = {verdict.get("question"): verdict for found in record for verdict in found["verdicts"]}
             for question in one.questions().values():
                 verdict = stored.get(judge.key(question))
@@ -240,10 +253,10 @@ class JudgedTask(ConfigurableTask):
 
     def is_answered(self) -> bool:
         """Whether the model has answered all requests of this task."""
-        return bool(self._instances) and all(instance.resps for instance in self._instances)
+        return bool(self.instances) and all(instance.resps for instance in self.instances)
 
     def _predicts_only(self) -> bool:
-        return "bypass" in self._metric_fn_list
+        return compat.predicts_only(self)
 
     def _fingerprint(self, model: Any) -> str:
         """Identifies this command's requests and settings, so that doing a finished one again needs no trial call."""
@@ -251,16 +264,20 @@ class JudgedTask(ConfigurableTask):
         named = [type(model).__name__, *(getattr(model, name, None) for name in ("model", "base_url"))]
         shape = [str(name) for name in named if isinstance(name, str)]  # in Python the metadata may not tell the model
         shape += [self.BENCHMARK, self.settings.model_dump_json(), str(self.shaping_settings()), metadata]
-        shape += [str(tuple(instance.args[:2])) for instance in self._instances]
+        shape += [str(tuple(instance.args[:2])) for instance in self.instances]
         return hashlib.sha256("\n".join(shape).encode()).hexdigest()
 
-    def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str]) -> None:
+    def _conclude(self, judge: Judge, records: list[dict[str, Any]], answers: list[str], extra: dict[str, Any]) -> None:
         """Say how judging went, and put it where lm-eval writes it into the results file."""
         dialect = {lesson for record in records for verdict in record["verdicts"] for lesson in verdict["dialect"]}
+        counts = summarise(records) | {"unjudged_by_category": self._unjudged_by_category}
         summary = {
             "benchmark": self.BENCHMARK,
-            "settings": self.settings_in_results() | {"dialect": sorted(dialect | judge.endpoint.learnt)},
-            **over_ranks(summarise(records), self._ranks),
+            "settings": self.settings_in_results() | {"dialect": sorted(dialect | judge.client.given_up)},
+            "judge_prompt": notes.judge_prompt(self.prompt_to_judge, self.trial_question().form),
+            **over_ranks(counts, self._ranks),
+            **extra,
+            **self._made_with(),
             "left_out": self.left_out,
             "absent": self.absent,
             "ranks": self._ranks,
@@ -287,16 +304,20 @@ class JudgedTask(ConfigurableTask):
             "answers, and always the verdicts, are taken from the cache)%s.",
             self.task_name,
             unjudged,
-            f" {judge.stopped}." if judge.stopped else "",
+            f" {judge.stopped.rstrip('.')}." if judge.stopped else "",
             f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if answered else "",
         )
+
+    def _made_with(self) -> dict[str, Any]:
+        """With the answers of all ranks."""
+        told = notes.made_with(self)
+        return told | {"answers": over_ranks(told["answers"], self._ranks)}
+
+    def noted(self) -> dict[str, Any]:
+        """What a results file holds of how the answers were made, for ``waiting``."""
+        return notes.of_run(self, self._run_options, self.settings_in_results())
 
     def settings_in_results(self) -> dict[str, Any]:
         """Everything that shapes the numbers, under the names of the options."""
         keys = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens")
         return {key: getattr(self.settings, key) for key in keys} | self.shaping_settings()
-
-
-@lru_cache
-def _compiled(template: str) -> jinja2.Template:
-    return env.from_string(template)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import logging
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import datasets
-from lm_eval.utils import warning_once
 
 from lm_eval_tasks.data.huggingface import commit_of, snapshot
+from lm_eval_tasks.data.records import LeftOut, Records, describe, facts, is_text, read_whole, refuse_bad
 from lm_eval_tasks.errors import DataError, NoDocs
+from lm_eval_tasks.harness.compat import warning_once
 from lm_eval_tasks.intima.scoring import CODES, OTHER, PROMPTS, find_code
 from lm_eval_tasks.settings import IntimaSettings
 
@@ -24,17 +30,19 @@ HUGGINGFACE_ID = "AI-companionship/INTIMA"
 COLUMNS = ("prompt", "code", "model")
 PATTERNS = ["README.md", "*.csv", "*.json", "*.jsonl", "*.parquet", "*.arrow"]
 """The hub's files that are rows, or say which are."""
-FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
-    ".json": ("json", {}),
-    ".jsonl": ("json", {}),
-    ".csv": ("csv", {"keep_default_na": False, "encoding": "utf-8-sig"}),  # "None" and "NA" are words here
-    ".parquet": ("parquet", {}),
-}
-"""A file's ending -> how ``datasets`` is to read it."""
+FORMATS = (".json", ".jsonl", ".csv", ".parquet")
 
 
-def load_docs(settings: IntimaSettings, category: str) -> list[dict[str, str]]:
-    """The docs of one category, in the order of the data.
+class Loaded(NamedTuple):
+    """The docs of a category, in the order of the data; what was left out; and what the results say of the data."""
+
+    docs: list[dict[str, str]]
+    left_out: LeftOut
+    facts: dict[str, Any]
+
+
+def load_docs(settings: IntimaSettings, category: str) -> Loaded:
+    """The docs of one category.
 
     Args:
         settings: where the data is, and whether codes that the paper does not list are asked for.
@@ -42,10 +50,10 @@ def load_docs(settings: IntimaSettings, category: str) -> list[dict[str, str]]:
 
     Returns:
         Dicts of ``id`` (the row's number from 0), ``prompt``, ``code`` (as the paper spells it), ``category`` and
-        ``model`` (who wrote the prompt).
+        ``model`` (who wrote the prompt); rows of this category that are not usable, by cause; and facts.
 
     Raises:
-        DataError: the data cannot be had or a row is not usable.
+        DataError: the data cannot be had, it is no list of rows, or a row is not usable and must be.
         NoDocs: the data has no prompt of this category, or the category is not asked for.
     """
     if category == OTHER and not settings.include_extra_codes:
@@ -53,29 +61,39 @@ def load_docs(settings: IntimaSettings, category: str) -> list[dict[str, str]]:
             "intima_other holds the prompts of codes that the paper does not list; they are read only with "
             "include_extra_codes=true in --metadata. The paper's prompts are in the group intima."
         )
-    docs = read_docs(settings)
-    _report(settings, docs)
-    found = [doc for doc in docs if doc["category"] == category]
+    records, where = read_rows(settings), _name(settings)
+    if settings.on_bad_record == "error":
+        refuse_bad(records, [*CODES, OTHER], where)
+    _report(settings, [doc for docs in records.by_task.values() for doc in docs])
+    found, left_out = records.by_task.get(category, []), records.left_out.get(category, {})
+    if left_out:
+        log.warning("%s: LEFT OUT OF ALL NUMBERS: %s", category, describe(left_out))
     if not found:
         wanted = (
             "a code that the paper does not list" if category == OTHER else f"{category} ({_listed(CODES[category])})"
         )
-        raise NoDocs(f"{_name(settings)} has no prompt of {wanted}.")
-    return found
+        raise NoDocs(f"{where} has no prompt of {wanted}{'; ' if left_out else ''}{describe(left_out)}.")
+    return Loaded(found, left_out, facts(records, category, PROMPTS.get(category)))
 
 
 def read_docs(settings: IntimaSettings) -> list[dict[str, str]]:
-    """All rows as docs, those of codes that the paper does not list under the category ``other``.
+    """All usable rows as docs, those of codes that the paper does not list under the category ``other``."""
+    docs = [doc for found in read_rows(settings).by_task.values() for doc in found]
+    return sorted(docs, key=lambda doc: int(doc["id"]))
+
+
+def read_rows(settings: IntimaSettings) -> Records:
+    """All rows, by category; under None those that have none.
 
     Raises:
-        DataError: names the file, the row, the column and the remedy.
+        DataError: they are no list of rows; names the file, the cause and the remedy.
     """
     if settings.local_path is None:
         return _from_hub(settings.revision)
     path = SAMPLE if settings.local_path == "sample" else Path(settings.local_path).expanduser().absolute()
     _check_path(path, settings.local_path)
     stat = path.stat()
-    return _from_file(path, stat.st_size, stat.st_mtime_ns)
+    return _from_file(path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def fetch(settings: IntimaSettings) -> Path:
@@ -111,10 +129,14 @@ def _hub_copy(revision: str | None) -> Path:
 
 
 @lru_cache(maxsize=2)  # each category reads the same rows
-def _from_hub(revision: str | None) -> list[dict[str, str]]:
+def _from_hub(revision: str | None) -> Records:
     root = _hub_copy(revision)
     try:  # from the folder and not by its id, because datasets takes any revision that it has where the hub is off
-        return _docs(_read(str(root)), HUGGINGFACE_ID)
+        rows = _read(str(root))
+        digest = sha256()
+        for path in sorted(path for path in root.rglob("*") if path.suffix in FORMATS):
+            digest.update(path.read_bytes())
+        return _records(enumerate(rows), rows.column_names, HUGGINGFACE_ID, digest.hexdigest())
     except DataError:
         raise
     except Exception as error:
@@ -134,17 +156,50 @@ def _cause(error: Exception) -> str:
     return str(cause)[:300].rstrip(".") or type(cause).__name__
 
 
-@lru_cache(maxsize=2)  # size and time tell whether it is still the same file
-def _from_file(path: Path, _size: int, _mtime_ns: int) -> list[dict[str, str]]:
-    kind, options = FORMATS[path.suffix.lower()]
+@lru_cache(maxsize=2)  # size and times tell whether it is still the same file
+def _from_file(path: Path, *_: int) -> Records:
+    content, kind = read_whole(path), path.suffix.lower().removeprefix(".")
     try:
-        rows = _read(kind, data_files=str(path), **options)
+        if kind == "parquet":
+            table = _read("parquet", data_files=str(path))
+            rows: list[Any] = list(table)
+            columns = list(table.column_names)
+        else:
+            rows = (_csv_rows if kind == "csv" else _json_rows)(content)
+            columns = list(dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row))
+        if not any(isinstance(row, dict) for row in rows):
+            raise ValueError("it holds no rows")
     except Exception as error:  # as many kinds as there are ways to damage a file
         raise DataError(
             f"{path} cannot be read as {kind} ({_cause(error)}). It must be UTF-8 and hold one row for each prompt "
             f"with the columns {_listed(COLUMNS)}."
         ) from None
-    return _docs(rows, str(path))
+    return _records(enumerate(rows), columns, str(path), sha256(content).hexdigest())
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8-sig", "surrogateescape")  # what is no UTF-8 spoils its own row only
+
+
+def _csv_rows(content: bytes) -> list[Any]:
+    return list(csv.DictReader(io.StringIO(_text(content), newline="")))
+
+
+def _json_rows(content: bytes) -> list[Any]:
+    """One list, or one object a line; a line that is no JSON is a row of its own that is not usable."""
+    text = _text(content)
+    try:
+        whole = json.loads(text)
+        return whole if isinstance(whole, list) else [whole]
+    except (ValueError, RecursionError):
+        return [_json_line(line) for line in text.split("\n") if line.strip()]
+
+
+def _json_line(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return line
 
 
 def _check_path(path: Path, given: str) -> None:
@@ -154,40 +209,48 @@ def _check_path(path: Path, given: str) -> None:
             f"local_path={given} {whose}, and INTIMA reads a file ({_listed(FORMATS)}). In a run of both benchmarks, "
             'add {"intima": {"local_path": "FILE"}} to --metadata; null instead of "FILE" loads it from the hub.'
         )
-    if not path.is_file():
+    if not path.exists():
         raise DataError(f"local_path={given}: there is no file {path}. Leave local_path out to load {HUGGINGFACE_ID}.")
     if path.suffix.lower() not in FORMATS:
         raise DataError(f"local_path={given}: the name of INTIMA's file must end in one of {_listed(FORMATS)}.")
 
 
-def _docs(rows: datasets.Dataset, where: str) -> list[dict[str, str]]:
-    lacking = [column for column in COLUMNS if column not in rows.column_names]
+def _records(rows: Iterable[tuple[int, Any]], columns: list[str], where: str, digest: str) -> Records:
+    lacking = [column for column in COLUMNS if column not in columns]
     if lacking:
         raise DataError(
-            f"{where} has no column {_listed(lacking)}; its columns are {_listed(rows.column_names)}. Name them "
+            f"{where} has no column {_listed(lacking)}; its columns are {_listed(map(str, columns))}. Name them "
             f"{_listed(COLUMNS)} (model, who wrote the prompt, may be empty)."
         )
-    return [_doc(row, number, where) for number, row in enumerate(rows.select_columns(list(COLUMNS)))]
-
-
-def _doc(row: dict[str, Any], number: int, where: str) -> dict[str, str]:
-    for column, value in row.items():
-        if column == "model" and value is None:
+    records = Records(sha256=digest)
+    for number, row in rows:
+        records.count += 1
+        code = row.get("code") if isinstance(row, dict) else None
+        code, category = find_code(code) if isinstance(code, str) and code.strip() else ("", None)
+        cause = _fault(row)
+        if cause:
+            records.leave_out(category, cause, f"row {number + 1}")
             continue
+        doc = {"id": str(number), "prompt": row["prompt"], "code": code, "category": category}
+        records.by_task.setdefault(category, []).append(doc | {"model": row.get("model") or ""})
+    if None in records.left_out:
+        log.warning("%s: LEFT OUT OF ALL TASKS: %s", where, describe(records.left_out[None]))
+    return records
+
+
+def _fault(row: Any) -> str | None:
+    """What is wrong with a row, in words that are the same for all rows with this fault; None if nothing is."""
+    if not isinstance(row, dict):
+        return f"{type(row).__name__}, not an object"
+    for column in COLUMNS:
+        value = row.get(column)
         if value is not None and not isinstance(value, str):
-            raise DataError(
-                f"{where}, row {number + 1}: {column} is {type(value).__name__}, not text. Put it in quotes."
-            )
+            return f"{column} is {type(value).__name__}, not text"
         if column != "model" and not (value or "").strip():
-            raise DataError(f"{where}, row {number + 1}: {column} is empty. Fill it in, or remove the row.")
-    code, category = find_code(row["code"])
-    return {
-        "id": str(number),
-        "prompt": row["prompt"],
-        "code": code,
-        "category": category,
-        "model": row["model"] or "",
-    }
+            return f"{column} is empty"
+        if not is_text(value or ""):
+            return f"{column} holds what is no character (half of a surrogate pair, or no UTF-8)"
+    return None
 
 
 def _report(settings: IntimaSettings, docs: list[dict[str, str]]) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from functools import cached_property
 from typing import Any
 
+from lm_eval_tasks.harness.compat import warning_once
 from lm_eval_tasks.harness.groups import ScoreGroup
+from lm_eval_tasks.harness.ranks import of_all_ranks
 from lm_eval_tasks.harness.task import JudgedTask
 from lm_eval_tasks.intima import scoring
 from lm_eval_tasks.intima.data import data_revision, load_docs
-from lm_eval_tasks.intima.prompt import JudgePrompt, neutral
-from lm_eval_tasks.judge import Question, Unjudged, Verdict
-from lm_eval_tasks.judge.records import as_records
+from lm_eval_tasks.intima.prompt import JudgePrompt
+from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
+
+log = logging.getLogger(f"lm_eval.{__name__}")
+
+PAPER_JUDGES = re.compile(r"qwen[-_ ]?3(?!\.?[0-9])", re.IGNORECASE)
+"""Names of the open models of the Qwen-3 family, one of which was the paper's judge."""
 
 
 class IntimaTask(JudgedTask):
@@ -25,10 +33,11 @@ class IntimaTask(JudgedTask):
         return JudgePrompt.load(self.settings.judge_prompt)
 
     def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-        """The prompts of this category; whatever is wrong with a row ends the run, so nothing is left out."""
-        docs = load_docs(self.settings, self.config.dataset_name)
+        """The prompts of this category."""
+        docs, left_out, facts = load_docs(self.settings, self.config.dataset_name)
         self.note_data_revision(data_revision(self.settings))
-        return docs, {}
+        self.config.metadata = {**(self.config.metadata or {}), "data": facts}
+        return docs, left_out
 
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
         """One question: all labels of an answer at once."""
@@ -43,8 +52,29 @@ class IntimaTask(JudgedTask):
         return scoring.judgement(outcomes["levels"], self.settings.level_threshold)
 
     def flags(self, doc: dict[str, Any], answer: str) -> list[str]:
-        """Empty answers, and answers that look like a part of the judge's prompt."""
-        return super().flags(doc, answer) + (["neutralised"] if neutral(answer)[1] else [])
+        """Empty answers, and answers in which something was rewritten for the judge."""
+        return super().flags(doc, answer) + (["neutralised"] if self.prompt_to_judge.neutral(answer)[1] else [])
+
+    def warn_of_settings(self) -> None:
+        """Say that a judge of another family than the paper's gives other numbers."""
+        if not PAPER_JUDGES.search(self.settings.judge_model):
+            text = (
+                "The judge is %r, not an open model of the Qwen-3 family as in the paper: the rates may differ from it."
+            )
+            warning_once(log, text, self.settings.judge_model)
+
+    def summary_extra(self, docs: list[dict[str, Any]], records: list[dict[str, Any]]) -> dict[str, Any]:
+        """How often each level was given (``levels``), and the errors clustered by code (``stderr_by_code``)."""
+        by_doc: dict[int, tuple[str, list[dict[str, Any]]]] = {}
+        for doc, record in zip(docs, records, strict=True):
+            by_doc.setdefault(id(doc), (doc["code"], []))[1].append(record)
+        of_docs = [(code, scoring.metrics(found)) for code, found in by_doc.values()]
+        every = of_all_ranks((scoring.level_counts(records), of_docs), self._ranks)
+        levels = {
+            key: {level: sum(counts[key][level] for counts, _ in every) for level in scoring.LEVELS}
+            for key in scoring.KEYS
+        }
+        return {"levels": levels, "stderr_by_code": scoring.stderr_by_code([doc for _, rank in every for doc in rank])}
 
     def shaping_settings(self) -> dict[str, Any]:
         """The wording, the threshold, and which prompts were asked."""
@@ -63,8 +93,3 @@ class IntimaGroup(ScoreGroup):
         if dataset_name == scoring.OTHER and not self.settings.include_extra_codes:
             return "include_extra_codes is not set"
         return None
-
-
-def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
-    """The metrics of one doc from its judgement; empty where it is unjudged."""
-    return scoring.metrics([record for result in results for record in as_records(result)])

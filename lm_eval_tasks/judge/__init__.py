@@ -1,8 +1,4 @@
-"""The one judge that every judged benchmark asks: questions in, verdicts or reasons out."""
+"""The one judge that every judged benchmark asks: questions in, verdicts or reasons out.
 
-from __future__ import annotations
-
-from lm_eval_tasks.judge.pool import Judge
-from lm_eval_tasks.judge.question import NoVerdict, Question, Unjudged, Verdict
-
-__all__ = ["Judge", "NoVerdict", "Question", "Unjudged", "Verdict"]
+Nothing is imported here: the arithmetic of a benchmark needs ``judge.question``, and no client and no database with it.
+"""

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from lm_eval_tasks.judge.marks import word_for
+from lm_eval_tasks.judge.question import without_template_tokens
+
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+MARK = "{mark}"
+"""Where a wording has this field, its section marks hold a word that no text between them can know."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Wording:
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"judge_prompt={path}: cannot be read as a UTF-8 text file ({error})") from None
         usual = {name: field for field, name in reversed(cls.FIELDS.items())}
-        there = {cls.FIELDS[match[0]] for match in cls._pattern().finditer(template)}
+        there = {cls.FIELDS.get(match[0]) for match in cls._pattern().finditer(template)}
         lacking = [usual[name] for name in dict.fromkeys(cls.FIELDS.values()) if name not in there]
         if lacking:
             others = [field for field in cls.FIELDS if field not in usual.values()]
@@ -58,19 +67,62 @@ class Wording:
             )
         return cls(template, "", f"file-{_digest(template)}")
 
-    def fill(self, values: Mapping[str, str]) -> tuple[dict[str, str], ...]:
+    def fill(self, values: Mapping[str, str]) -> tuple[tuple[dict[str, str], ...], str]:
         """The chat with every field replaced by its value in one pass: text inside a value is never taken for a field.
 
         Args:
-            values: name -> text, with the force taken out of what looks like a section mark.
+            values: name -> text as it came.
+
+        Returns:
+            The messages, and the word in their section marks ("" where the wording has no place for it).
         """
-        text = self._pattern().sub(lambda match: values[self.FIELDS[match[0]]], self.template)
+        word = word_for(values.values()) if MARK in self.template else ""
+        filled = {name: self.neutral(text)[0] for name, text in values.items()}
+        text = self._pattern().sub(lambda m: word if m[0] == MARK else filled[self.FIELDS[m[0]]], self.template)
         system = ({"role": "system", "content": self.system},) if self.system else ()
-        return (*system, {"role": "user", "content": text})
+        return (*system, {"role": "user", "content": text}), word
+
+    def neutral(self, text: str) -> tuple[str, bool]:
+        """A text as it stands in the question, and whether that differs from how it came.
+
+        Round brackets take the place of those on chat-template tokens and reasoning marks. In a wording whose marks
+        hold no word, they do so on whatever reads like one of its marks as well, in any case, brackets and spacing.
+        """
+        calm, changed = without_template_tokens(text)
+        if not self._marks:
+            return calm, changed
+        marked = _bracketed().sub(self._unless_mark, calm)
+        return marked, changed or marked != calm
+
+    @cached_property
+    def _marks(self) -> tuple[str, ...]:
+        """What stands in brackets in a wording whose marks hold no word, as bare letters."""
+        if MARK in self.template:
+            return ()
+        found = (match[1] for match in _bracketed().finditer(self.template) if match[0] not in self.FIELDS)
+        return tuple(bare for bare in map(_bare, found) if len(bare) > 2)
+
+    def _unless_mark(self, found: re.Match[str]) -> str:
+        return f"({found[1]}{found[2] and ')'}" if _bare(found[1]).startswith(self._marks) else found[0]
 
     @classmethod
     def _pattern(cls) -> re.Pattern[str]:
-        return re.compile("|".join(map(re.escape, cls.FIELDS)))
+        return re.compile("|".join(map(re.escape, (*cls.FIELDS, MARK))))
+
+
+@lru_cache
+def _bracketed() -> re.Pattern[str]:
+    """Finds up to 80 characters after an opening bracket of any script, with the closing one where it is there."""
+    opening, closing = (
+        re.escape("".join(char for char in map(chr, range(0x10000)) if unicodedata.category(char) == kind)) + sign
+        for kind, sign in (("Ps", "<"), ("Pe", ">"))
+    )
+    return re.compile(f"[{opening}]([^{opening}{closing}]{{1,80}})([{closing}]?)")
+
+
+def _bare(text: str) -> str:
+    """Letters and digits alone, in one case, without accents and without forms of width or style."""
+    return "".join(char for char in unicodedata.normalize("NFKD", text).casefold() if char.isalnum())
 
 
 def _digest(text: str) -> str:

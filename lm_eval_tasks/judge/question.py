@@ -26,6 +26,7 @@ class Question:
         schema: JSON schema of the reply, for servers that take one (``response_format``).
         part: which of several questions about the same answer this is, such as the order of a swapped pair.
         repeat: which of several answers to the same doc this is about; equal answers are judged one by one.
+        word: the word in the section marks of the messages, which is not the same everywhere and is no part of the key.
     """
 
     messages: tuple[dict[str, str], ...]
@@ -35,6 +36,7 @@ class Question:
     schema: dict[str, Any] | None = None
     repeat: int = 0
     part: str = ""
+    word: str = ""
 
     def key(self, **endpoint: Any) -> str:
         """SHA-256 of the canonical JSON of everything that shapes the verdict; ``endpoint`` names who is asked."""
@@ -46,7 +48,7 @@ class Question:
             "part": self.part,
             **endpoint,
         }
-        return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(shape, sort_keys=True).replace(self.word, "").encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Unjudged:
         reason: one of a few short texts, so that they can be counted.
         reply: the last reply, if there was one.
         judge, prompt_tokens, completion_tokens, attempts: as in ``Verdict``; 0 attempts if it was never asked.
+        why: the server's own words, where it refused or failed.
     """
 
     reason: str
@@ -89,6 +92,7 @@ class Unjudged:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     attempts: int = 0
+    why: str = ""
 
 
 def as_data(outcome: Verdict | Unjudged) -> dict[str, Any]:
@@ -103,61 +107,103 @@ def as_data(outcome: Verdict | Unjudged) -> dict[str, Any]:
         "dialect": list(outcome.dialect) if judged else [],
         "cached": judged and outcome.cached,
         "reason": None if judged else outcome.reason,
+        "why": "" if judged else outcome.why,
     }
 
 
-_INVISIBLE = (
-    "\\x00-\\x08\\x0e-\\x1b\\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff"
+_THOUGHT = re.compile(
+    r"""[<\[\u25c1](?i:
+      (?<=<)(?P<answer>\|channel\|>\s{0,3}final\b[^\n<]{0,40}(?:<\|constrain\|>[^\n<]{0,40})?<\|message\|>|channel\|>)
+    | (?<=<)\|channel\|?>
+    | (?<=\[)\s{0,3}(?P<end>/)?\s{0,3}THINK\s{0,3}\]
+    | (?<!\[)\s{0,3}[|\uff5c]?\s{0,3}(?:(?P<end_too>/|end_(?:of_)?)|(?:begin|start)_(?:of_)?)?\s{0,3}(?:\w{1,20}:)?
+      (?:think|thinking|thoughts?|reason|reasoning|scratchpad|reflection|analysis)
+      (?:\s[\w\s="'.:-]{0,200})?[|\uff5c]?\s{0,3}[>\u25b7]
+    )""",
+    re.VERBOSE,
 )
-"""Characters without a glyph, which could be slipped into a mark to hide it from a plain search."""
+"""Where a thought begins or ends: ``<think>``, ``[THINK]`` and their kind, and the channels of a reply."""
 
-_GAP = rf"[\s|/\\*_#~{_INVISIBLE}-]*"
-_CLOSED = rf"(?={_GAP}[\]}}>])"
-_OF_TEMPLATES = rf"(?:inst|sys|s|start_of_turn|end_of_turn){_CLOSED}|(?<=\|)[^\s|<>\[\]{{}}]{{1,40}}(?=\|[\]}}>])"
-"""Marks of chat templates (``[INST]``, ``</s>``, ``<|im_start|>``), which a server may take for its own in any text."""
+_TOKEN = re.compile(
+    r"""<[|\uff5c][^<>()|\uff5c\s]{1,60}[|\uff5c]?> | <[^<>()|\uff5c\s]{1,60}[|\uff5c]>
+    | <</?SYS>> | \[/?INST\]
+    | \[/?(?:SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_(?:CALLS|RESULTS|CONTENT)|ARGS|CALL_ID|PREFIX|SUFFIX|MIDDLE)\]
+    | \[(?:IMG|IMG_BREAK|IMG_END|AUDIO|BEGIN_AUDIO|TRANSCRIBE|g?MASK|CLS|SEP|PAD|UNK|BOS|EOS)\]
+    | </?(?:s|bos|eos|pad|unk|mask|sop|eop|eod|image|audio|video|unused\d{1,4}|[a-z]+(?:_[a-z0-9]+)+)>
+    """,
+    re.VERBOSE,
+)
+"""Tokens of chat templates, letter by letter as a server reads them in any text."""
 
-_FOLDED = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
-_FOLDED |= dict(zip(map(ord, "\u3010\u3014\u3016\u301a\u27e6\u2045"), "[" * 6, strict=True))
-_FOLDED |= dict(zip(map(ord, "\u3011\u3015\u3017\u301b\u27e7\u2046"), "]" * 6, strict=True))
-_FOLDED |= dict(zip(map(ord, "\u3008\u300a\u27e8\u3009\u300b\u27e9"), "<<<>>>", strict=True))
-"""Full-width signs and brackets of other scripts -> what they stand for, one character for one."""
+_BRACKET = re.compile(r"[<\[\u25c1]")
+"""How all of them begin; to look for that alone takes a tenth of the time, and most texts have none."""
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]+"
+)
+"""Characters without a glyph."""
+
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: " "}
+
+LONGEST_REPLY, LONGEST_VERDICT = 1_000_000, 40_000
+"""Characters of a reply with and without its reasoning; no form of a verdict needs a tenth of that."""
 
 
-def neutraliser(marks: list[str]) -> Callable[[str], tuple[str, bool]]:
-    """A function that takes the force out of text that looks like a part of a prompt.
+def without_template_tokens(text: str) -> tuple[str, bool]:
+    """The text with round brackets on what a server or a parser would take for more than text, and whether any was.
 
-    Args:
-        marks: how section marks, fields and tags begin, without their brackets. They are found in any case, with any
-            white space or invisible characters between, after square or angle brackets or braces of any script. Marks
-            of chat templates are found as well.
-
-    Returns:
-        A function from a text to the text with those brackets made round, and to whether there were any. Takes time in
-        proportion to the text.
+    That is tokens of chat templates (``<|im_end|>`` becomes ``(|im_end|)``) and marks of reasoning; whatever else looks
+    like a part of a prompt is left as it is. No pattern allows a round bracket inside, so that what is left over from
+    one that stood in another is none itself.
     """
-    words = "|".join(
-        f"[{_INVISIBLE}]*".join(r"\s+" if char == " " else re.escape(char) for char in mark) for mark in marks
-    )
-    pattern = re.compile(
-        rf"(?<![\[{{<])(?P<open>[\[{{<]+){_GAP}(?:{words}|{_OF_TEMPLATES})(?:[^\[\]{{}}<>]{{0,60}}(?P<close>[\]}}>]+))?",
-        re.IGNORECASE,
-    )
+    if not _BRACKET.search(text):
+        return text, False
+    calm, tokens = _TOKEN.subn(_in_round_brackets, text)
+    calm, thoughts = _THOUGHT.subn(_in_round_brackets, calm)
+    return calm, tokens + thoughts > 0
 
-    def neutralise(text: str) -> tuple[str, bool]:
-        calm, done = [], 0
-        for match in pattern.finditer(text.translate(_FOLDED)):
-            inner = match.start("close") if match["close"] else match.end()
-            calm += [text[done : match.start()], "(", text[match.end("open") : inner], ")" if match["close"] else ""]
-            done = match.end()
-        return "".join(calm) + text[done:], done > 0
 
-    return neutralise
+def _in_round_brackets(found: re.Match[str]) -> str:
+    return f"({found[0][1:-1]})"
 
 
 def without_reasoning(reply: str) -> str:
-    """The reply after its last ``</think>``; all of it where there is none."""
-    return reply.rsplit("</think>", 1)[-1].strip()
+    """What a reply says once its thoughts are over, without invisible characters, tokens and full-width signs.
+
+    Tokens of chat templates and bare tags, such as ``<|im_end|>`` or ``<answer>``, are read as line ends.
+
+    Raises:
+        NoVerdict: a thought has no end, or the reply is far longer than any verdict.
+    """
+    if len(reply) > LONGEST_REPLY:
+        raise NoVerdict("longer than was asked for")
+    said, done, thinking = [], 0, False
+    for mark in _THOUGHT.finditer(reply) if _BRACKET.search(reply) else ():
+        ends = mark["answer"] or mark["end"] or mark["end_too"]
+        if not thinking and not ends:
+            said.append(reply[done : mark.start()])
+        elif not thinking or mark["answer"]:  # its beginning was a part of the prompt, or what went before a header
+            said.clear()
+        done, thinking = mark.end(), not ends
+    if thinking:
+        raise NoVerdict("reasoning without an end")
+    text = "\n".join([*said, reply[done:]])
+    if len(text) > LONGEST_VERDICT:
+        raise NoVerdict("longer than was asked for")
+    return plain(text)
+
+
+def plain(text: str) -> str:
+    """Text without invisible characters and without tokens or bare tags, and with full-width signs as usual ones."""
+    text = _ROLE.sub("\n", text) if "<" in text or "[" in text else text
+    text = _INVISIBLE.sub("", text)
+    return (text if text.isascii() else text.translate(_FULL_WIDTH)).strip()
+
+
+_ROLE = re.compile(
+    rf"(?:{_TOKEN.pattern}|</?[A-Za-z][\w:-]{{0,40}}>)(?:\s{{0,9}}(?:assistant|model)(?=[\s<]))?", re.VERBOSE
+)
 
 
 def storable(text: str) -> str:

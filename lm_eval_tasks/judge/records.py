@@ -18,8 +18,9 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Count judgement records.
 
     Returns:
-        ``docs``, ``judged``, ``calls``, ``from_cache`` (verdicts) and the tokens as numbers; ``unjudged`` (reason ->
-        answers), ``judge_answered`` (model as the server named it -> verdicts) and ``flags`` (flag -> answers) as
+        ``docs``, ``judged``, ``calls``, ``from_cache`` (verdicts) and the tokens as numbers, these of this process and,
+        as ``..._all_attempts``, with those of earlier processes for the verdicts that are stored; ``unjudged`` (reason
+        -> answers), ``judge_answered`` (model as the server named it -> verdicts) and ``flags`` (flag -> answers) as
         dicts.
     """
     verdicts = [verdict for record in records for verdict in record["verdicts"]]
@@ -31,6 +32,9 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
         "prompt_tokens": sum(verdict["prompt_tokens"] for verdict in verdicts if not verdict["cached"]),
         "completion_tokens": sum(verdict["completion_tokens"] for verdict in verdicts if not verdict["cached"]),
         "calls": sum(verdict["attempts"] for verdict in verdicts if not verdict["cached"]),
+        "prompt_tokens_all_attempts": sum(verdict["prompt_tokens"] for verdict in verdicts),
+        "completion_tokens_all_attempts": sum(verdict["completion_tokens"] for verdict in verdicts),
+        "calls_all_attempts": sum(verdict["attempts"] for verdict in verdicts),
         "from_cache": sum(bool(verdict["cached"]) for verdict in verdicts),
         "flags": dict(Counter(flag for record in records for flag in record["flags"])),
     }

@@ -2,37 +2,56 @@
 
 The stock API models build every request before they send the first, and one request that fails ends the run. This one
 builds a request when its turn has come, stores each answer at once, and goes on without an answer that cannot be had.
-Importing this module registers it.
 """
 
 from __future__ import annotations
 
-import copy
 import json
+import re
 import ssl
+from collections.abc import Callable
 from typing import Any
 
-import aiohttp
 from lm_eval.api.instance import Instance
 from lm_eval.api.registry import register_model
-from lm_eval.models.api_models import LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER, JsonChatStr
 from lm_eval.models.openai_completions import LocalChatCompletion
 
+from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.chat import AudioChat
+from lm_eval_tasks.harness.compat import JsonChatStr
 from lm_eval_tasks.models.generation import generate
-from lm_eval_tasks.runs.answers import Unanswered, mark_unanswered
+from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
+from lm_eval_tasks.server.client import NO_KEY, Pieces, Server
+from lm_eval_tasks.server.outcome import Kind, Outcome
+
+_END_MARKS = re.compile(r"<\|[^|<>]*\|>|</?s>|<eos>|<end_of_turn>|\[/?INST\]", re.IGNORECASE)
+"""Ends of a turn that a chat server's own template applies; some servers refuse every request that names them."""
+
+_REASONING_ALONE = "reply in reasoning_content alone: check the reasoning parser of the model's server"
+_UNFINISHED = re.compile(r"<think\b[^>]*>(?!.*</think\b)|\[THINK\](?!.*\[/THINK\])", re.IGNORECASE | re.DOTALL)
 
 
 @register_model("audio-chat-completions")
 class AudioChatCompletions(LocalChatCompletion):
     """Same arguments as local-chat-completions, and like it with ``--apply_chat_template``; for text tasks as well.
 
-    At most ``num_concurrent`` requests exist at a time. One that the server refuses (HTTP 400, 413, 422, ...) is not
-    sent again; one that fails is tried ``max_retries`` times. What then has no answer becomes ``Unanswered`` where the
-    instance carries ``may_stay_unanswered``, and else an error once all others are answered. An instance's
-    ``on_answer``, where it has one, gets the instance and its answer the moment that is there (in the thread of the
-    event loop).
+    At most ``num_concurrent`` requests exist at a time; ``max_retries`` and ``timeout`` are those of lm-eval, and
+    ``patience`` the seconds without any success after which the server has gone. What has no answer in the end becomes
+    ``Unanswered`` where the instance carries ``may_stay_unanswered``, and else an error once all others are answered.
+    An instance's ``on_answer``, where it has one, gets the instance and its answer the moment that is there (in the
+    thread of the event loop).
     """
+
+    def __init__(
+        self, base_url: str | None = None, patience: float = 900.0, think_end_token: str | None = None, **options: Any
+    ) -> None:
+        if not base_url:
+            raise ValueError(
+                "audio-chat-completions needs the address of a server: add base_url=http://HOST/v1/chat/completions "
+                "to --model_args (https://api.openai.com/v1/chat/completions for OpenAI)"
+            )
+        super().__init__(base_url=base_url, **options)
+        self.patience, self.think_end_token = float(patience), think_end_token
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Answer all requests.
@@ -51,42 +70,57 @@ class AudioChatCompletions(LocalChatCompletion):
                 mark_unanswered(request, answer)
         return answers
 
-    def request_body(self, chat: JsonChatStr, gen_kwargs: dict[str, Any]) -> list[bytes]:
-        """One request as JSON in pieces; reads and encodes its clips now."""
-
-        def payload(messages: list[dict[str, Any]]) -> dict[str, Any]:
-            options = copy.deepcopy(gen_kwargs)  # emptied by _create_payload
-            return self._create_payload(
-                messages, generate=True, gen_kwargs=options, seed=self._seed, eos=self._eos_string
-            )
-
-        if isinstance(chat, AudioChat):
-            return chat.body(payload)
-        return [json.dumps(payload(json.loads(chat.prompt))).encode()]
-
-    def read_answer(self, reply: Any) -> str:
-        """The text of a chat completion, without reasoning where ``think_end_token`` is set.
-
-        Raises:
-            ValueError: it is no chat completion.
-        """
-        try:
-            content = reply["choices"][0]["message"].get("content")
-        except (KeyError, IndexError, TypeError, AttributeError):
-            raise ValueError("malformed reply") from None
-        if content is None:
-            return LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER
-        if not isinstance(content, str):
-            raise ValueError("malformed reply")
-        return self.parse_generations({"choices": [{"index": 0, "message": {"content": content}}]})[0]
-
-    def session(self) -> aiohttp.ClientSession:
-        """A session with this model's concurrency, time limit and certificates."""
+    def server(self) -> Server:
+        """Where the model is and how it is asked."""
         verify: bool | ssl.SSLContext = self.verify_certificate
         if verify and self.ca_cert_path:
             verify = ssl.create_default_context(cafile=self.ca_cert_path)
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._concurrent, ssl=verify),
-            timeout=aiohttp.ClientTimeout(total=self.timeout),
-            headers={"Content-Type": "application/json", **self.header},
+        own = dict(self.header)
+        bearer = str(own.get("Authorization", "")).removeprefix("Bearer ").strip()
+        return Server(
+            who=f"The model's server at {self.base_url}",
+            url=self.base_url,
+            key=bearer or NO_KEY,
+            concurrency=compat.concurrency(self),
+            timeout=float(self.timeout),
+            max_retries=int(self.max_retries),
+            patience=self.patience,
+            options={
+                "key": "key in OPENAI_API_KEY",
+                "address": "base_url in --model_args to the full address, which ends in /chat/completions,",
+                "model": "model in --model_args",
+                "timeout": "timeout",
+            },
+            headers={} if bearer and len(own) == 1 else {k: v for k, v in own.items() if v != "Bearer "},
+            verify=verify,
         )
+
+    def request_of(
+        self, chat: JsonChatStr, gen_kwargs: dict[str, Any]
+    ) -> tuple[dict[str, Any], Callable[[dict[str, Any]], Pieces] | None]:
+        """One request and what makes bytes of it; reads and encodes its clips now."""
+        messages, encode = chat.expanded() if isinstance(chat, AudioChat) else (json.loads(chat.prompt), None)
+        request = compat.chat_payload(self, messages, gen_kwargs)
+        stop = [text for text in request.pop("stop", None) or [] if text and not _END_MARKS.fullmatch(text)]
+        return (request | {"stop": stop} if stop else request), encode
+
+    def answer_of(self, outcome: Outcome, gen_kwargs: dict[str, Any], without: tuple[str, ...]) -> str:
+        """What a call gave: an answer, or why there is none."""
+        if not outcome.answered or outcome.status != 200:
+            return Unanswered(outcome.reason, outcome.words)
+        if outcome.only_thought and outcome.kind is Kind.REPLY:
+            return Unanswered(_REASONING_ALONE)
+        finish = "length" if outcome.kind is Kind.CUT else "stop"
+        if self._is_half_a_thought(outcome.text, finish):
+            finish = "thinking"
+        text = outcome.text
+        if self.think_end_token:
+            text = text.split(str(self.think_end_token))[-1].lstrip()
+        until = gen_kwargs.get("until") or []
+        for mark in [until] if isinstance(until, str) else until:
+            text = text.split(mark, 1)[0] if mark else text
+        return Answer(text, finish, outcome.model, outcome.prompt_tokens, outcome.completion_tokens, without)
+
+    def _is_half_a_thought(self, text: str, finish: str) -> bool:
+        end = self.think_end_token
+        return bool(_UNFINISHED.search(text)) or (bool(end) and finish == "length" and str(end) not in text)

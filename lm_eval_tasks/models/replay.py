@@ -10,8 +10,8 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
-from lm_eval_tasks.runs.answers import Unanswered, mark_unanswered
-from lm_eval_tasks.runs.stored import load_run, why_unanswered
+from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
+from lm_eval_tasks.runs.stored import finish_of, load_run, why_unanswered
 
 
 @register_model("replay-answers")
@@ -20,7 +20,7 @@ class ReplayAnswers(LM):
 
     Args:
         run_dir: the run.
-        model: name of the model that answered, for the results file only.
+        model: name of the model that answered, by which lm-eval names the folder of the results.
     """
 
     MULTIMODAL = True  # it needs no audio, but lm-eval asks before it runs a task with audio
@@ -32,16 +32,17 @@ class ReplayAnswers(LM):
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """The stored answer of each request; a request that occurs again gets the doc's next answer."""
         given: Counter[tuple[str, int]] = Counter()
-        answers = []
+        answers: list[str] = []
         for request in requests:
             sample = self.run.samples[request.task_name][request.doc_id]
-            of_doc, missing = sample["resps"][0], why_unanswered(sample)
-            answer = of_doc[min(given[request.task_name, request.doc_id], len(of_doc) - 1)]
-            if missing and not answer:
-                answer = Unanswered(missing)
-                mark_unanswered(request, answer)  # so that judging once more finds it too
-            answers.append(answer)
+            repeat = min(given[request.task_name, request.doc_id], len(sample.answers) - 1)
             given[request.task_name, request.doc_id] += 1
+            missing = why_unanswered(sample)
+            if missing and not sample.answers[repeat]:
+                answers.append(Unanswered(missing))
+                mark_unanswered(request, answers[-1])  # so that judging once more finds it too
+            else:
+                answers.append(Answer(sample.answers[repeat], finish_of(sample, repeat)))
         return answers
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:

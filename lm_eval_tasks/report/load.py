@@ -1,25 +1,22 @@
-"""Reads what lm_eval wrote in a run folder: the newest results file and the samples of the same date.
+"""The runs of a report: what the one reader of runs found, as the plain data that the report is made of.
 
-Every file is read as UTF-8, samples line by line. A line that can't be used is named and counted, never skipped in
-silence. Everything read is untrusted: types are checked here, text is escaped where it is printed.
+A line that can't be used is named and counted, never skipped in silence. Everything read is untrusted: text is escaped
+where it is printed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks.report.facts import AIR, INTIMA
 from lm_eval_tasks.report.records import Answer, Damage, Run, mapping, number, text
-
-# lm_eval names its files results_<date>.json and samples_<task>_<date>.jsonl, the date in ISO form with "-" for ":".
-_DATE = r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}(?:\.\d+)?"
-_RESULTS = re.compile(rf".*_({_DATE})\.json")
+from lm_eval_tasks.runs.made import made_with
+from lm_eval_tasks.runs.reader import Files, Sample, lines, read
 
 
 def load_runs(folders: Iterable[Path | str]) -> list[Run]:
@@ -41,155 +38,105 @@ def load_runs(folders: Iterable[Path | str]) -> list[Run]:
 
 def load_run(folder: Path) -> Run:
     """Reads one run: the newest results of a folder (or of the folders in it) and the samples of the same date."""
-    results_file, date, others = _newest_results(folder)
-    data = _read_json(results_file)
-    configs = mapping(data.get("configs"))
-    judging = {
-        name: mapping(mapping(mapping(config).get("metadata")).get("judging")) for name, config in configs.items()
-    }
+    files = read(folder)
+    data = files.results
+    if "results" not in data:
+        raise ValueError(
+            f"{files.results_file} is of answers that wait to be judged: run `lm-eval-tasks rejudge {_quoted(folder)}`"
+        )
+    judging = {task: summary for task in files.benchmarks if (summary := files.judging(task))}
     run = Run(
         label="",
-        model=text(data.get("model_name")) or results_file.parent.name,
-        date=date,
+        model=text(data.get("model_name")) or files.results_file.parent.name,
+        date=files.date,
         place=str(folder),
-        results_file=results_file,
+        results_file=files.results_file,
         results={text(name): mapping(row) for name, row in mapping(data.get("results")).items()},
-        judging={text(name): summary for name, summary in judging.items() if summary},
+        judging=judging,
         limit=mapping(data.get("config")).get("limit"),
+        benchmarks=files.benchmarks,
+        made_with=made_with(data),
+        judged_again=mapping(data.get("judged_again")),
+        counts={text(name): mapping(count) for name, count in mapping(data.get("n-samples")).items()},
     )
-    _read_samples(run)
-    if not run.has(AIR) and not run.has(INTIMA):
+    if not run.benchmarks:
         tasks = ", ".join(list(run.results)[:5]) or "none"
         raise ValueError(
-            f"{results_file} holds no task of AIR-Bench-Chat or INTIMA (its tasks: {tasks}): "
+            f"{files.results_file} holds no task of AIR-Bench-Chat or INTIMA (its tasks: {tasks}): "
             "name a run made with --tasks air_bench_chat or --tasks intima"
         )
-    if others:
-        run.notes.append(
-            f"{len(others)} older results in the same place are not shown ({_some(others)}); "
-            "to compare them, name results files instead of the folder: "
-            f"`lm-eval-tasks report {_quoted(folder / others[0])} {_quoted(results_file)}`"
-        )
+    _read_samples(run, files)
+    run.notes += list(_notes(folder, files))
     return run
 
 
-def _newest_results(folder: Path) -> tuple[Path, str, list[str]]:
-    """Finds the newest results file of a folder; a results file itself may be named, too."""
-    if folder.is_file():
-        match = _RESULTS.fullmatch(folder.name)
-        if not match:
-            raise ValueError(f"{folder} is not a results file of lm_eval: name the folder given as --output_path")
-        return folder, match[1], []
-    if not folder.exists():
-        raise ValueError(f"run folder {folder} does not exist: name the folder given to lm_eval as --output_path")
-    found = []
-    for file in (*folder.glob("*.json"), *folder.glob("*/*.json")):
-        match = _RESULTS.fullmatch(file.name)
-        if match:
-            found.append((match[1], file))
-    if not found:
-        raise ValueError(
-            f"{folder} holds no results_*.json: name the folder given to lm_eval as --output_path, after the run ended"
+def _notes(folder: Path, files: Files) -> Iterator[str]:
+    for task, file in files.foreign.items():
+        count = sum(1 for _ in lines(file))
+        yield f"{count} samples of {task} belong to neither benchmark and are left out"
+    if mapping(files.results.get("config")).get("model") == "replay-answers" and "judged_again" not in files.results:
+        yield (
+            "an older version of this package judged these answers again: the generation settings, the limit and the "
+            "date in its results are those of the judging, not of the run that made the answers"
         )
-    found.sort(key=lambda pair: (pair[0], str(pair[1])))
-    date, file = found[-1]
-    return file, date, [str(other.relative_to(folder)) for _, other in reversed(found[:-1])]
+    if files.older:
+        names = [str(other.relative_to(folder)) for other in files.older]
+        yield (
+            f"{len(names)} older results in the same place are not shown ({_some(names)}); "
+            "to compare them, name results files instead of the folder: "
+            f"`lm-eval-tasks report {_quoted(files.older[0])} {_quoted(files.results_file)}`"
+        )
 
 
-def _read_json(file: Path) -> dict[str, Any]:
-    """Reads a results file."""
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        cause = " ".join(str(error).split())[:200]
-        raise ValueError(f"{file} can't be read as lm_eval's results ({cause}): run lm_eval again") from error
-    if not isinstance(data, dict) or not isinstance(data.get("results"), dict):
-        raise ValueError(f'{file} is not a results file of lm_eval (it has no "results"): name another folder')
-    return data
-
-
-def _read_samples(run: Run) -> None:
-    """Adds the logged samples that belong to the results file, and the damaged lines."""
-    pattern = re.compile(rf"samples_(.+)_{re.escape(run.date)}\.jsonl")
-    seen: set[tuple[str, str]] = set()
-    foreign: dict[str, int] = {}
-    for file in sorted(run.results_file.parent.iterdir()):
-        match = pattern.fullmatch(file.name)
-        if not match:
-            continue
-        for line, sample in _lines(file, run.damaged):
-            answer = _answer(match[1], sample)
-            if isinstance(answer, str):
-                run.damaged.append(Damage(file.name, line, answer))
-            elif answer is None:
-                foreign[match[1]] = foreign.get(match[1], 0) + 1
-            elif (answer.task, answer.key) in seen:
-                run.damaged.append(Damage(file.name, line, "the same doc was logged before"))
-            else:
-                seen.add((answer.task, answer.key))
-                run.answers.setdefault(answer.benchmark, []).append(answer)
-                if answer.benchmark == INTIMA:
-                    values = {name: number(value) for name, value in sample.items()}
-                    run.threshold_flags[answer.key] = {k: v for k, v in values.items() if v is not None}
-    for task, count in foreign.items():
-        run.notes.append(f"{count} samples of {task} belong to neither benchmark and are left out")
-
-
-def _lines(file: Path, damaged: list[Damage]) -> Iterable[tuple[int, dict[str, Any]]]:
-    """Yields line number and content of each usable line."""
-    with file.open("rb") as stream:
-        for line, raw in enumerate(stream, 1):
-            if not raw.strip():
+def _read_samples(run: Run, files: Files) -> None:
+    """Adds the logged samples, and the lines that cannot be used."""
+    for task in files.samples_files:
+        seen: set[str] = set()
+        for sample in files.samples(task):
+            if isinstance(sample, Damage):
+                run.damaged.append(sample)
                 continue
-            try:
-                sample = json.loads(raw.decode("utf-8"))
-            except UnicodeDecodeError:
-                damaged.append(Damage(file.name, line, "not UTF-8"))
-            except (json.JSONDecodeError, RecursionError):
-                damaged.append(Damage(file.name, line, "not a whole JSON object"))
-            else:
-                if isinstance(sample, dict):
-                    yield line, sample
-                else:
-                    damaged.append(Damage(file.name, line, "not a JSON object"))
+            answer = _answer(sample)
+            if answer.key in seen:
+                file = files.samples_files[task].name
+                run.damaged.append(Damage(file, sample.line, "the same doc was logged before"))
+                continue
+            seen.add(answer.key)
+            run.answers.setdefault(answer.benchmark, []).append(answer)
+            if answer.benchmark == INTIMA:
+                values = {name: number(value) for name, value in sample.logged.items()}
+                run.threshold_flags[answer.key] = {k: v for k, v in values.items() if v is not None}
 
 
-def _answer(task: str, sample: dict[str, Any]) -> Answer | str | None:
-    """Turns a logged sample into an Answer; returns what is wrong with it, or None for another benchmark's sample."""
-    doc = sample.get("doc")
-    if not isinstance(doc, dict):
-        return "it has no doc"
-    if "task_name" in doc and "question" in doc:
-        benchmark, name = AIR, (doc.get("task_name"), doc.get("uniq_id"), doc.get("question"))
-    elif "code" in doc and "prompt" in doc:
-        benchmark, name = INTIMA, (doc.get("code"), doc.get("model"), doc.get("prompt"))
-    else:
-        return None
-    key = hashlib.sha256(json.dumps(name, default=str).encode()).hexdigest()[:12]
-    return Answer(benchmark, task, key, doc, _prediction(sample), _record(sample, benchmark))
+def _answer(sample: Sample) -> Answer:
+    asked = sample.doc.get("question" if sample.benchmark == AIR else "prompt")
+    # the text as well, because another release of the data may give an id to another doc
+    name = json.dumps((sample.task, sample.uniq_id, text(asked)))
+    key = hashlib.sha256(name.encode()).hexdigest()[:12]
+    answers, records = sample.answers, sample.records
+    first = answers[0] if answers else ""
+    return Answer(sample.benchmark, sample.task, key, sample.doc, first, _merged(records), answers, records)
 
 
-def _prediction(sample: dict[str, Any]) -> str:
-    """Returns the model's answer: the first response of the first request."""
-    answer: Any = sample.get("resps")
-    while isinstance(answer, list):
-        answer = answer[0] if answer else ""
-    return text(answer)
-
-
-def _record(sample: dict[str, Any], benchmark: str) -> dict[str, Any]:
-    """Returns the judgement record, which lm_eval logs as a JSON string; {} where there is none."""
-    value: Any = sample.get("filtered_resps")
-    while isinstance(value, list):
-        value = value[0] if value else None
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            value = json.loads(value)
-        except (json.JSONDecodeError, RecursionError):
-            return {}
-    # A model's own answer may be JSON, too (with --predict_only nothing is judged): only a record names its benchmark.
-    record = mapping(value)
-    return record if record.get("benchmark") == benchmark and "judged" in record else {}
+def _merged(records: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """The judgements of a doc that was answered several times as one: means of scores, and levels that are common."""
+    if len(records) < 2:
+        return records[0] if records else {}
+    judged = [record for record in records if record.get("judged") is True]
+    merged = dict((judged or records)[0])
+    for name in ("prediction_score", "reference_score", "position_gap"):
+        values = [number(record.get(name)) for record in judged]
+        known = [value for value in values if value is not None]
+        merged[name] = sum(known) / len(known) if known and len(known) == len(values) else None
+    levels = [mapping(record.get("levels")) for record in judged]
+    merged["levels"] = (
+        {k: v for k, v in levels[0].items() if all(one.get(k) == v for one in levels)} if levels else None
+    )
+    for name in ("label", "win", "finish_reason"):
+        merged[name] = merged.get(name) if len({text(record.get(name)) for record in judged or records}) == 1 else None
+    for name in ("verdicts", "flags"):
+        merged[name] = [one for r in records if isinstance(found := r.get(name), list) for one in found]
+    return merged
 
 
 def _label(runs: list[Run]) -> None:

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lm_eval_tasks.airbench_chat.scoring import CATEGORY
+from lm_eval_tasks.intima.scoring import PROMPTS
+from lm_eval_tasks.runs.plain import mapping, number, text
+from lm_eval_tasks.runs.reader import Damage
 
-def number(value: Any) -> float | None:
-    """Returns a finite number as float, and None for anything else (lm_eval writes "N/A" where it has none)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:
-        return None
+__all__ = ["WAITING", "Answer", "Damage", "Estimate", "Run", "mapping", "number", "text"]
 
-
-def text(value: Any) -> str:
-    """Returns a string as it is, nothing for None, and the usual form of anything else."""
-    if value is None:
-        return ""
-    # A lone surrogate can be read from JSON, but not written as UTF-8.
-    return (value if isinstance(value, str) else str(value)).encode("utf-8", "replace").decode("utf-8")
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """Returns a dict as it is, and an empty one for anything else."""
-    return value if isinstance(value, dict) else {}
+CATEGORIES = {
+    **{f"air_bench_chat_{task}": category for task, category in CATEGORY.items()},
+    **{f"intima_{category}": category for category in PROMPTS},
+}
+"""Task of lm-eval -> the category in whose numbers it counts. A variant of a task counts in none."""
 
 
 WAITING = "not judged yet"
@@ -52,28 +41,18 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Damage:
-    """A line of a samples file that could not be used."""
-
-    file: str
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.reason}"
-
-
-@dataclass(frozen=True)
 class Answer:
     """One logged sample: the doc, the model's answer and the judgement of it.
 
     Attributes:
         benchmark: "air_bench_chat" or "intima".
         task: lm_eval's name of the task it was logged under.
-        key: names the doc, the same in every run on the same data.
+        key: names the doc, which is one of a task of lm-eval: the same in every run of that task on the same data.
         doc: the doc as logged.
-        prediction: the model's answer.
-        record: the judgement record ({} where the run did not judge).
+        prediction: the model's answer; the first one where the task repeats.
+        record: the judgement record ({} where the run did not judge); where the task repeats, the mean of the judged
+            ones, as lm-eval's metrics have it.
+        predictions, records: all answers and their judgements where the task repeats; else of one each, or none.
     """
 
     benchmark: str
@@ -82,6 +61,18 @@ class Answer:
     doc: dict[str, Any]
     prediction: str
     record: dict[str, Any]
+    predictions: tuple[str, ...] = ()
+    records: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def category(self) -> str:
+        """The category in whose numbers it counts; "" for a variant of a task, and for codes outside the paper."""
+        return CATEGORIES.get(self.task, "")
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the model stopped (``length``: its answer was cut); "" where nobody said."""
+        return text(self.record.get("finish_reason"))
 
     @property
     def judged(self) -> bool:
@@ -125,6 +116,10 @@ class Run:
         results: lm_eval's rows, task or group -> metric -> value.
         judging: task -> the judging summary that the pack stores in the task's configuration.
         limit: what `--limit` said, or None.
+        benchmarks: task -> benchmark, of the tasks of this package.
+        made_with: what the answers were made with; see ``lm_eval_tasks.runs.made.made_with``.
+        judged_again: of answers that were judged again: when, by whom, where they came from, which; else {}.
+        counts: task -> lm-eval's ``original`` and ``effective`` numbers of docs.
         answers: benchmark -> logged samples.
         damaged: unusable lines.
         notes: what a reader must know about how the run was read.
@@ -143,6 +138,10 @@ class Run:
     damaged: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     threshold_flags: dict[str, dict[str, float]] = field(default_factory=dict)
+    benchmarks: dict[str, str] = field(default_factory=dict)
+    made_with: dict[str, Any] = field(default_factory=dict)
+    judged_again: dict[str, Any] = field(default_factory=dict)
+    counts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def written(self) -> str:
@@ -153,7 +152,7 @@ class Run:
     def estimate(self, task: str, metric: str) -> Estimate:
         """Returns a metric of a task or group as lm_eval's results file has it."""
         row = self.results.get(task)
-        if row is None and self.waits("intima" if task.startswith("intima") else "air_bench_chat"):
+        if row is None and self.waits(self._benchmark_of(task)):
             return Estimate(None, None, WAITING)
         if row is None:
             return Estimate(None, None, "not in this run's results: its tasks were not run, or had no judged docs")
@@ -168,8 +167,12 @@ class Run:
                 "" if error is not None else "lm_eval's results hold no standard error here (a single doc has none)"
             )
             return Estimate(point, error, reason, self.judged_docs(task))
-        waits = self.waits("intima" if task.startswith("intima") else "air_bench_chat")
+        waits = self.waits(self._benchmark_of(task))
         return Estimate(None, None, WAITING if waits else "lm_eval's results hold no number here")
+
+    def _benchmark_of(self, name: str) -> str:
+        """The benchmark of a task or group; groups, which store no settings, have it in their names."""
+        return self.benchmarks.get(name) or ("intima" if name.startswith("intima") else "air_bench_chat")
 
     def judged_docs(self, task: str) -> int | None:
         """Returns how many docs of a task were judged, where its summary says so."""
@@ -177,20 +180,20 @@ class Run:
         return None if count is None else int(count)
 
     def tasks(self, benchmark: str) -> list[str]:
-        """Returns the tasks of a benchmark that have a judging summary or logged samples, in the results' order."""
-        logged = {answer.task for answer in self.answers.get(benchmark, [])}
-        names = [name for name, summary in self.judging.items() if summary.get("benchmark") == benchmark]
-        return names + sorted(logged - set(names))
+        """Returns the tasks of a benchmark, variants as well, in the results' order."""
+        return [name for name, its in self.benchmarks.items() if its == benchmark]
+
+    def variants(self, benchmark: str) -> list[str]:
+        """Returns the tasks of a benchmark that count in none of its categories: rows of their own."""
+        return [name for name in self.tasks(benchmark) if name not in CATEGORIES]
 
     def has(self, benchmark: str) -> bool:
         """Whether the run holds anything of a benchmark."""
-        return bool(self.tasks(benchmark)) or any(
-            name == benchmark or name.startswith(f"{benchmark}_") for name in self.results
-        )
+        return bool(self.tasks(benchmark))
 
     def waits(self, benchmark: str) -> bool:
         """Whether the answers of a benchmark are there and nothing was judged, as after --predict_only."""
-        rows = [row for name, row in self.results.items() if f"{name}_".startswith(f"{benchmark}_")]
+        rows = [self.results.get(name, {}) for name in self.tasks(benchmark)]
         names = [key for row in rows for key, value in row.items() if "," in key and number(value) is not None]
         scored = any(not key.startswith("bypass") for key in names)
         return self.has(benchmark) and not scored and not any(map(self.judging.get, self.tasks(benchmark)))

@@ -9,6 +9,8 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 
+from lm_eval_tasks.judge.question import storable
+
 
 class Answer(str):
     """A model's answer and how it ended.
@@ -18,19 +20,27 @@ class Answer(str):
             ``thinking`` where the text is half a thought. ``""`` where nobody said.
         model: the model's name as its server gave it, or "".
         prompt_tokens, completion_tokens: as the server counted them; 0 where it didn't say.
+        without: what the server refused, so that it was asked without it: ``seed``, ``stop``, ``temperature``, ...
     """
 
     finish: str
     model: str
     prompt_tokens: int
     completion_tokens: int
+    without: tuple[str, ...]
 
     def __new__(
-        cls, text: str, finish: str = "", model: str = "", prompt_tokens: int = 0, completion_tokens: int = 0
+        cls,
+        text: str,
+        finish: str = "",
+        model: str = "",
+        prompt_tokens: int = 0,
+        completion_tokens: int = 0,
+        without: tuple[str, ...] = (),
     ) -> Answer:
         """Make one; see the attributes."""
         self = super().__new__(cls, text)
-        self.finish, self.model = finish, model
+        self.finish, self.model, self.without = finish, model, without
         self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
         return self
 
@@ -40,7 +50,7 @@ class Answer(str):
         return self.finish in ("length", "thinking")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Answer, (str(self), self.finish, self.model, self.prompt_tokens, self.completion_tokens)
+        return Answer, (str(self), self.finish, self.model, self.prompt_tokens, self.completion_tokens, self.without)
 
 
 class Unanswered(str):
@@ -65,6 +75,21 @@ class Unanswered(str):
 
     def __repr__(self) -> str:
         return f"Unanswered({self.reason!r})"
+
+
+def storable_answer(answer: str) -> str:
+    """The same answer with text that a file can hold; it still says how it ended."""
+    text = storable(answer)
+    if text is answer or not isinstance(answer, Answer):
+        return text
+    _, (_, *told) = answer.__reduce__()
+    return Answer(text, *told)
+
+
+def finish_reason(request: Instance, repeat: int = 0) -> str | None:
+    """Why the model stopped at one of a request's answers; None where nobody said."""
+    answer = request.resps[repeat] if repeat < len(request.resps) else None
+    return (answer.finish or None) if isinstance(answer, Answer) else None
 
 
 def mark_unanswered(request: Instance, answer: Unanswered) -> None:

@@ -10,23 +10,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lm_eval.utils import handle_non_serializable, hash_string
-
-# lm_eval names its files results_<date>.json and samples_<task>_<date>.jsonl, the date in ISO form with "-" for ":"
-_RESULTS = re.compile(r"(?:.*_)?results_(\d{4}-\d{2}-\d{2}T[\d.-]+)\.json")
+from lm_eval_tasks.harness.compat import handle_non_serializable, hash_string
+from lm_eval_tasks.runs.plain import mapping, number
+from lm_eval_tasks.runs.reader import Damage, Files, Sample, read
 
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")  # of a function, in its repr
 
 
 _ADDED = (
-    *("judging", "benchmark", "config_source", "version", "data_revision", "left_out", "replay", "replay_all"),
-    *("prompt_version", "dialect"),
+    *("judging", "benchmark", "config_source", "version", "data", "data_revision", "left_out", "replay", "replay_all"),
+    *("prompt_version", "dialect", "made_with"),
 )
 """Metadata that nobody set: of lm-eval and of this package."""
 
 DATA_SETTINGS = (
     *("audio_part", "audio_sample_rate", "include_extra_codes", "local_path", "on_bad_audio"),
-    *("revision", "source", "tasks"),
+    *("on_bad_record", "max_audio_seconds", "revision", "source", "tasks"),
 )
 """Settings of what was asked, which later judging cannot change."""
 
@@ -36,15 +35,29 @@ class StoredRun:
     """What a run left on disk.
 
     Attributes:
+        files: as they were read.
         samples: task name -> its samples, in the order of their ``doc_id``.
-        results: the results file; of a run that did not end, what was noted beside its answers.
         missing: tasks of a run that did not end whose answers are not there.
     """
 
-    folder: Path
-    samples: dict[str, list[dict[str, Any]]]
-    results: dict[str, Any]
+    files: Files
+    samples: dict[str, list[Sample]]
     missing: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return self.files.results_file.parent
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The results file; of a run that did not end, what was noted beside its answers."""
+        return self.files.results
+
+    @property
+    def finished(self) -> bool:
+        """Whether lm-eval wrote this, and not ``waiting``."""
+        return "results" in self.results
 
     @property
     def model(self) -> str:
@@ -53,10 +66,10 @@ class StoredRun:
         return str(self.results.get("model_name") or asked.get("model") or asked.get("pretrained") or self.folder.name)
 
     @property
-    def limit(self) -> int | None:
-        """To how many docs a task was limited, if it was; a share is given as the most that it came to."""
-        limit = self.results.get("config", {}).get("limit")
-        return None if limit is None else int(limit) if limit >= 1 else max(map(len, self.samples.values()))
+    def part(self) -> tuple[int, int] | None:
+        """Rank and number of ranks, where only the docs of one of several ranks are here; None where all are."""
+        rank, ranks = self.results.get("rank"), self.results.get("ranks")
+        return (rank, ranks) if isinstance(rank, int) and isinstance(ranks, int) and ranks > 1 else None
 
     def settings(self) -> dict[str, Any]:
         """What was set for the whole run, in metadata or environment, without what lm-eval and this package added.
@@ -64,11 +77,11 @@ class StoredRun:
         A setting in which tasks of a benchmark differ was not made for the run but in their own YAML files, which still
         hold it. What is true of one of several benchmarks stands under its name.
         """
-        each = {task: {**self._effective(task), **self._metadata(task)} for task in self.samples}
+        each = {task: {**self._effective(task), **self.files.metadata(task)} for task in self.samples}
         common = _agreed(list(each.values()))
         benchmarks: dict[str, list[str]] = {}
-        for task, found in each.items():
-            benchmarks.setdefault(found["benchmark"], []).append(task)
+        for task in each:
+            benchmarks.setdefault(self.files.benchmarks[task], []).append(task)
         for benchmark, tasks in benchmarks.items() if len(benchmarks) > 1 else ():
             own = common[benchmark] if isinstance(common.get(benchmark), dict) else {}
             effective = _agreed([self._effective(task) for task in tasks])
@@ -77,7 +90,7 @@ class StoredRun:
 
     def _effective(self, task: str) -> dict[str, Any]:
         """What a task went by, wherever it was set; {} where that was not noted."""
-        return self.judging(task).get("settings") or self.results["configs"][task].get("settings") or {}
+        return mapping(self.judging(task).get("settings") or self.files.config(task).get("settings"))
 
     def has_noted(self, key: str) -> bool:
         """Whether the run tells what a setting was."""
@@ -85,19 +98,19 @@ class StoredRun:
 
     def judging(self, task: str) -> dict[str, Any]:
         """How judging went, or {} where there was none."""
-        return self._metadata(task).get("judging") or {}
+        return self.files.judging(task)
 
     def data_revision(self, task: str) -> str | None:
         """The commit of the data that a task read, where it was known."""
-        return self._metadata(task).get("data_revision")
+        return self.files.metadata(task).get("data_revision")
 
     def left_out(self, task: str) -> dict[str, list[str]]:
         """What a task had to leave out of its data, by cause."""
-        return self._metadata(task).get("left_out") or self.judging(task).get("left_out") or {}
+        return self.files.metadata(task).get("left_out") or self.judging(task).get("left_out") or {}
 
     def check_task(self, task: str, config: Any) -> None:
         """Refuse a task that takes other answers of a doc, or other parts of them, than the run's task of that name."""
-        before = self.results.get("configs", {}).get(task, {})
+        before = self.files.config(task)
         for key in ("repeats", "filter_list"):
             now = json.dumps(getattr(config, key), default=handle_non_serializable)
             if key in before and _ADDRESS.sub("", now) != _ADDRESS.sub("", json.dumps(before[key])):
@@ -106,22 +119,22 @@ class StoredRun:
                     "--include_path."
                 )
 
-    def _metadata(self, task: str) -> dict[str, Any]:
-        return self.results.get("configs", {}).get(task, {}).get("metadata") or {}
-
     def top_level(self) -> list[str]:
         """The names to ask lm-eval for: the largest groups without tasks of other benchmarks, then single tasks."""
-        groups = self.results.get("group_subtasks", {})
-        others = self.results.get("configs", {}).keys() - self.samples.keys()
+        listed = mapping(self.results.get("group_subtasks")).items()
+        groups = {name: [str(child) for child in children] for name, children in listed if isinstance(children, list)}
+        others = mapping(self.results.get("configs")).keys() - self.samples.keys()
         inside = {child for children in groups.values() for child in children}
 
-        def is_ours(name: str) -> bool:
-            return name not in others and all(map(is_ours, groups.get(name, ())))
+        def is_ours(name: str, *above: str) -> bool:
+            below = groups.get(name, ())
+            return name not in (*others, *above) and all(is_ours(child, name, *above) for child in below)
 
-        def asked(name: str) -> list[str]:
+        def asked(name: str, *above: str) -> list[str]:
             if is_ours(name):
                 return [name] if name in groups or name in self.samples else []
-            return [part for child in groups.get(name, ()) for part in asked(child)]
+            below = groups.get(name, ()) if name not in above else ()
+            return [part for child in below for part in asked(child, name, *above)]
 
         return [part for name in [*groups, *self.samples] if name not in inside for part in asked(name)]
 
@@ -147,55 +160,37 @@ def _agreed(each: list[dict[str, Any]]) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)  # every task of a run reads it
 def _load_run(path: Path, _mtime_ns: int) -> StoredRun:
-    if not path.exists():
-        raise ValueError(f"{path} does not exist: name the folder that was given to lm_eval as --output_path.")
-    files = [path] if path.is_file() else sorted([*path.glob("*.json"), *path.glob("*/*.json")])
-    found = {match[1]: file for file in files if (match := _RESULTS.fullmatch(file.name))}
-    results_file = found[max(found)] if found else None
-    if results_file is None:
-        raise ValueError(f"{path} holds no results of lm_eval: name the folder given to it as --output_path.")
-    results, date, folder = _read_json(results_file), max(found), results_file.parent
-    judged = [task for task, config in results["configs"].items() if (config.get("metadata") or {}).get("benchmark")]
-    files = {task: folder / f"samples_{task}_{date}.jsonl" for task in judged}
-    there = {task: file for task, file in files.items() if file.is_file()}
-    if not there:
+    files = read(path)
+    if not files.samples_files:
         raise ValueError(
-            f"{folder} holds no samples of a judged task from {date}: only a run with --log_samples or "
-            "--predict_only can be judged again."
+            f"{files.results_file.parent} holds no samples of a judged task from {files.date}: only a run with "
+            "--log_samples or --predict_only can be judged again."
         )
-    missing = () if "n-samples" in results else tuple(task for task in files if task not in there)
-    run = StoredRun(folder, {task: _read_samples(file) for task, file in there.items()}, results, missing)
-    _check_complete(run, files)
+    there = [task for task in files.benchmarks if task in files.samples_files]
+    run = StoredRun(files, {task: _samples_of(files, task) for task in there})
+    if not run.finished:
+        return StoredRun(files, run.samples, tuple(task for task in files.benchmarks if task not in there))
+    _check_complete(run)
     return run
 
 
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file} is damaged ({error}).") from None
-
-
-def _read_samples(file: Path) -> list[dict[str, Any]]:
-    samples = []
-    with file.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                sample = json.loads(line)
-                answers, doc = sample["resps"][0], sample["doc"]
-            except (ValueError, KeyError, TypeError, IndexError):
-                raise ValueError(
-                    f"{file}, line {number} is no whole sample; the run cannot be judged again from it."
-                ) from None
-            if not isinstance(doc, dict) or not isinstance(answers, list) or not answers:
-                raise ValueError(f"{file}, line {number} has no doc or no answer.")
-            if sample.get("doc_hash", hash := _doc_hash(doc)) != hash:
-                raise ValueError(
-                    f"{file}, line {number}: the doc does not match its doc_hash; it was changed after the run."
-                )
-            samples.append(sample)
-    samples.sort(key=lambda sample: sample["doc_id"])
-    twice = [doc_id for doc_id, count in Counter(sample["doc_id"] for sample in samples).items() if count > 1]
+def _samples_of(files: Files, task: str) -> list[Sample]:
+    file, samples = files.samples_files[task], []
+    for found in files.samples(task):
+        if isinstance(found, Damage):
+            raise ValueError(
+                f"{file}, line {found.line} is no whole sample ({found.reason}); the run cannot be judged again from "
+                "it."
+            )
+        if not found.answers or type(found.logged.get("doc_id")) is not int:
+            raise ValueError(f"{file}, line {found.line} has no doc or no answer.")
+        if found.logged.get("doc_hash", hash := _doc_hash(found.doc)) != hash:
+            raise ValueError(
+                f"{file}, line {found.line}: the doc does not match its doc_hash; it was changed after the run."
+            )
+        samples.append(found)
+    samples.sort(key=lambda sample: sample.logged["doc_id"])
+    twice = [doc_id for doc_id, count in Counter(one.logged["doc_id"] for one in samples).items() if count > 1]
     if twice:
         raise ValueError(
             f"{file} holds doc_id {twice[0]} more than once (with several filters, name one run with one filter)."
@@ -208,30 +203,31 @@ def _doc_hash(doc: dict[str, Any]) -> str:
     return hash_string(json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False))
 
 
-def _check_complete(run: StoredRun, files: dict[str, Path]) -> None:
+def _check_complete(run: StoredRun) -> None:
     """Refuse a run whose samples are not all there, or not its own."""
-    for task, counts in run.results.get("n-samples", {}).items():
-        if task not in files:
+    for task, counts in mapping(run.results.get("n-samples")).items():
+        if task not in run.files.benchmarks:
             continue
         if task not in run.samples:
-            raise ValueError(f"{files[task]} is missing, though the results name {task}: docs do not match.")
-        logged = len(run.samples[task])
-        if logged < counts["effective"] or (logged > counts["original"] and not run.limit):
-            raise ValueError(
-                f"{files[task]} has {logged} samples, but the results speak of {counts}: docs do not match."
-            )
+            file = run.folder / f"samples_{task}_{run.files.date}.jsonl"
+            raise ValueError(f"{file} is missing, though the results name {task}: docs do not match.")
+        logged, file = len(run.samples[task]), run.files.samples_files[task]
+        effective, original = (number(mapping(counts).get(key)) for key in ("effective", "original"))
+        if logged < (effective or 0) or (original is not None and logged > original):
+            raise ValueError(f"{file} has {logged} samples, but the results speak of {counts}: docs do not match.")
         before = run.judging(task).get("docs")
-        if before is not None and before != sum(map(_answers, run.samples[task])):
-            raise ValueError(f"{files[task]} has not the {before} answers that were judged: docs do not match.")
+        if before is not None and before != sum(len(sample.records) for sample in run.samples[task]):
+            raise ValueError(f"{file} has not the {before} answers that were judged: docs do not match.")
 
 
-def _answers(sample: dict[str, Any]) -> int:
-    """How many answers of a sample were judged; several where a task repeats."""
-    judged = json.loads(sample["filtered_resps"][0])
-    return len(judged) if isinstance(judged, list) else 1
-
-
-def why_unanswered(sample: dict[str, Any]) -> str | None:
+def why_unanswered(sample: Sample) -> str | None:
     """Why a sample has no answer: noted with kept answers, and by the model among the logged arguments."""
-    options = sample.get("arguments", {}).get("gen_args_0", {}).get("arg_1", {})
-    return sample.get("unanswered") or options.get("unanswered")
+    request = mapping(mapping(sample.logged.get("arguments")).get("gen_args_0"))
+    return sample.logged.get("unanswered") or mapping(request.get("arg_1")).get("unanswered")
+
+
+def finish_of(sample: Sample, repeat: int) -> str:
+    """Why the model stopped at one of a sample's answers, where that was noted; else ""."""
+    kept = sample.logged.get("finish_reasons")
+    noted = kept if isinstance(kept, list) else [record.get("finish_reason") for record in sample.records]
+    return str(noted[repeat] or "") if repeat < len(noted) else ""

@@ -1,7 +1,7 @@
 """Answers in waiting: written to disk before they are judged, and removed when all of the run's are judged.
 
 lm-eval writes samples at the very end and keeps answers only with ``--use_cache``; a crash while judging would lose
-what the model was paid for. The files have the form of lm-eval's own sample files, so that ``rejudge`` reads both.
+what the model was paid for. The files have the form of lm-eval's own files, so that one reader reads both.
 """
 
 from __future__ import annotations
@@ -10,30 +10,56 @@ import json
 import logging
 import os
 import shutil
+import time
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from lm_eval.utils import info_once
-
+from lm_eval_tasks.harness.compat import handle_non_serializable, hash_string, info_once
 from lm_eval_tasks.judge.cache import cache_folder
-from lm_eval_tasks.runs.answers import Unanswered
-
-if TYPE_CHECKING:
-    from lm_eval_tasks.harness.task import JudgedTask
+from lm_eval_tasks.runs.answers import Answer, Unanswered
+from lm_eval_tasks.runs.plain import mapping
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
+
+class Keeps(Protocol):
+    """A task whose answers are kept."""
+
+    task_name: str
+    instances: Any
+
+    def noted(self) -> dict[str, Any]:
+        """What a results file holds of how its answers were made, as far as a task knows it.
+
+        ``config`` is of the task, ``docs`` the number of docs without a limit, ``limit`` that of this task; and
+        ``model``, ``model_name``, ``system_instruction``, ``fewshot_as_multiturn``, ``rank`` and ``ranks`` of the run.
+        """
+
+
+_command: dict[str, Any] = {}
+"""What the command of this process said of the model; empty where lm-eval's own command or Python is used."""
 
 _unfinished: dict[Path, set[str]] = {}
 """Of each folder that this process wrote: the tasks that are not judged yet. All files stay until the last one is."""
 
 
-def save(tasks: Iterable[JudgedTask]) -> None:
+def folder_of_answers() -> Path:
+    """Where answers wait. Only this user's own runs write there."""
+    return cache_folder() / "answers"
+
+
+def note_command(config: dict[str, Any]) -> None:
+    """Remember how lm-eval was called, under the names that its results have for it (``model_args``, ...)."""
+    _command.clear()
+    _command.update(config)
+
+
+def save(tasks: Iterable[Keeps]) -> None:
     """Write the answers of the tasks of a run that are not on disk yet, in a folder; a full disk is a warning."""
     now = datetime.now().isoformat(timespec="microseconds").replace(":", "-")  # as lm-eval writes it
-    new = cache_folder() / "answers" / f"{now}.{os.getpid()}"
+    new = folder_of_answers() / f"{now}.{os.getpid()}"
     waiting = [task for task in tasks if not path_of(task)]
     for task in waiting:
         task.answers_folder = getattr(task, "answers_folder", new)  # another attempt goes beside the run's other tasks
@@ -43,14 +69,12 @@ def save(tasks: Iterable[JudgedTask]) -> None:
         path = folder / f"samples_{task.task_name}_{folder.name}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _note_settings(folder, [other for other in waiting if other.answers_folder == folder])
+            _note_run(folder, [other for other in waiting if other.answers_folder == folder])
             part = path.with_suffix(".part")
             with part.open("w", encoding="utf-8", errors="replace") as file:
                 for instance in task.instances:
-                    sample = {"doc_id": instance.doc_id, "doc": instance.doc, "resps": [instance.resps]}
-                    missing = [answer.reason for answer in instance.resps if isinstance(answer, Unanswered)]
-                    sample |= {"unanswered": missing[0]} if missing else {}
-                    file.write(json.dumps(sample, ensure_ascii=False, default=str) + "\n")
+                    sample = json.dumps(_sample(instance), ensure_ascii=False, default=handle_non_serializable)
+                    file.write(f"{sample}\n")
             part.replace(path)  # whole or not at all
         except OSError as error:
             log.warning(
@@ -63,12 +87,12 @@ def save(tasks: Iterable[JudgedTask]) -> None:
         info_once(log, "Answers are kept in %s until they are judged.", folder)
 
 
-def path_of(task: JudgedTask) -> Path | None:
+def path_of(task: Keeps) -> Path | None:
     """The file that holds a task's answers, if there is one."""
     return getattr(task, "answers_file", None)
 
 
-def forget(task: JudgedTask) -> None:
+def forget(task: Keeps) -> None:
     """Note that a task's answers are all judged; with the last task of its run, the files of all of them go.
 
     Until then they stay, because an average of what is left would not be the run's. What is judged already costs
@@ -85,16 +109,43 @@ def forget(task: JudgedTask) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _note_settings(folder: Path, tasks: Iterable[JudgedTask]) -> None:
-    """Put the settings of a run's tasks where a finished run has them, so that judging later needs no option again.
+def _sample(instance: Any) -> dict[str, Any]:
+    """A request and its answers, in the form of a logged sample."""
+    request = instance.args[:2]  # audio for models of this machine is the third
+    sample = {
+        "doc_id": instance.doc_id,
+        "doc": instance.doc,
+        "arguments": {"gen_args_0": {f"arg_{place}": part for place, part in enumerate(request)}},
+        "prompt_hash": hash_string(request[0]),
+        "resps": [instance.resps],
+        "finish_reasons": [answer.finish if isinstance(answer, Answer) else None for answer in instance.resps],
+    }
+    missing = [answer.reason for answer in instance.resps if isinstance(answer, Unanswered)]
+    return sample | ({"unanswered": missing[0]} if missing else {})
+
+
+def _note_run(folder: Path, tasks: Iterable[Keeps]) -> None:
+    """Put what is known of a run where a finished run has it, so that judging later needs no option again.
 
     All tasks are named before the first one's answers are written, so that one that is missing is missed.
     """
     file = folder / f"results_{folder.name}.json"
-    noted = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"configs": {}}
+    run = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"configs": {}, "date": time.time()}
     for task in tasks:
-        known = {"metadata": task.config.metadata, "settings": task.settings_in_results()}
-        noted["configs"].setdefault(task.task_name, known)
+        noted = task.noted()
+        if task.task_name in run["configs"]:
+            continue
+        run["configs"][task.task_name] = noted["config"]
+        run.setdefault("n-samples", {})[task.task_name] = {"original": noted["docs"], "limit": noted["limit"]}
+        run |= {key: noted[key] for key in ("model_name", "system_instruction", "fewshot_as_multiturn")}
+        run |= {key: noted[key] for key in ("rank", "ranks")}
+        run["config"] = {"model": noted["model"], "limit": _most(run["n-samples"]), **_command}
     part = file.with_suffix(".part")
-    part.write_text(json.dumps(noted, ensure_ascii=False, default=str), encoding="utf-8")
+    part.write_text(json.dumps(run, ensure_ascii=False, default=handle_non_serializable), encoding="utf-8")
     part.replace(file)
+
+
+def _most(counts: dict[str, Any]) -> int | None:
+    """The limit of the tasks; the largest one where a share was asked for, which only the command can tell."""
+    limits = [limit for count in counts.values() if (limit := mapping(count).get("limit")) is not None]
+    return max(limits, default=None)

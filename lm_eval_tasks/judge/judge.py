@@ -1,21 +1,29 @@
-"""Asks many questions at once: one limiter, one cache, and one place that decides what is asked again."""
+"""Asks many questions at once: one client, one cache, and one place that decides what is asked again."""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import logging
 import threading
 from collections.abc import Collection, Coroutine
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakValueDictionary
 
 from tqdm import tqdm
 
 from lm_eval_tasks.judge.cache import VerdictCache
-from lm_eval_tasks.judge.endpoint import MALFORMED, CallFailed, Endpoint, Stopped, Unreachable
-from lm_eval_tasks.judge.question import NoVerdict, Question, Unjudged, Verdict
+from lm_eval_tasks.judge.check import check
+from lm_eval_tasks.judge.question import NoVerdict, Question, Unjudged, Verdict, storable
+from lm_eval_tasks.server.client import NOT_ASKED as CALL_NOT_MADE
+from lm_eval_tasks.server.client import Client, Server
+from lm_eval_tasks.server.keys import without_keys
+from lm_eval_tasks.server.outcome import Kind, Outcome
 from lm_eval_tasks.settings import JudgeSettings, judge_api_key
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -23,16 +31,18 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 ATTEMPTS = 3
 """How often a question is put: once, and twice more where the reply was no verdict."""
 
-GIVE_UPS = 8
-"""So many calls in a row that failed after all their retries mean that the server has gone."""
-
 NOT_ASKED = "judge unavailable"
 """The reason of questions that were not put because the judge had stopped or gone."""
+
+UNREACHABLE = "judge unreachable"
+"""The reason of a question to which no answer came, while others had theirs."""
 
 BACKLOG = 4
 """So many questions for each call in flight may wait ahead of ``ask``."""
 
-UNREACHABLE = "judge unreachable"
+CHARACTERS = 32
+"""A reply with more than so many characters for each token that was asked for is no verdict, and is not read."""
+
 _STORED = ("reply", "judge", "prompt_tokens", "completion_tokens", "attempts", "dialect")
 
 
@@ -44,35 +54,44 @@ class Judge:
 
     Attributes:
         fresh: whether every question is put again, whatever is stored.
-        stopped: why no further question is put, or None.
+        client: the connection, and what the server was found to refuse.
         answered_by: the models that gave this run's verdicts, as the server named them.
     """
 
-    _shared: dict[tuple[JudgeSettings, str], Judge] = {}  # noqa: RUF012 - one process-wide table, see of()
+    _shared: dict[tuple[str, str], Judge] = {}  # noqa: RUF012 - one process-wide table, see of()
 
     def __init__(self, settings: JudgeSettings) -> None:
         self.settings = settings
-        self.endpoint = Endpoint(settings)
+        self.client = Client(_server(settings))
         self.cache = VerdictCache(settings.judge_cache)
         self.fresh = False
-        self.stopped: str | None = None
         self._remembered: dict[str, dict[str, Any]] = {}
         self.answered_by: set[str] = set()
-        self._checked = self._has_asked = False
-        self._give_ups = 0
+        self._checked: set[str] = set()
+        self._has_asked = False
+        self._said: str | None = None
         self._loop = asyncio.new_event_loop()
-        self._limit = asyncio.Semaphore(settings.judge_concurrency)
         self._putting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._early: dict[str, asyncio.Task[Verdict | Unjudged]] = {}
         self._early_calls: set[str] = set()  # keys of what was asked early and is in the cache: no need to hold it here
         self._backlog = threading.BoundedSemaphore(BACKLOG * settings.judge_concurrency)
         threading.Thread(target=self._loop.run_forever, name="judge", daemon=True).start()
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Close the connections and the cache, and end the thread."""
+        atexit.unregister(self.close)
+        if self._loop.is_running():
+            with contextlib.suppress(TimeoutError, FutureTimeout):
+                asyncio.run_coroutine_threadsafe(self.client.close(), self._loop).result(2)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self.cache.close()
 
     @classmethod
     def of(cls, settings: JudgeSettings) -> Judge:
         """The judge for these settings, made once; settings that don't concern the judge make no difference."""
         own = JudgeSettings(**{key: getattr(settings, key) for key in JudgeSettings.model_fields})
-        identity = own, judge_api_key(own)  # a corrected key makes another judge
+        identity = own.model_dump_json(), judge_api_key(own)  # a corrected key makes another judge
         if identity not in cls._shared:
             cls._shared[identity] = cls(own)
         return cls._shared[identity]
@@ -81,10 +100,16 @@ class Judge:
         """Forget what holds for one run only. Called before each task's requests; asking ends a run's beginning."""
         self._loop.call_soon_threadsafe(self._forget_early)  # of a run that was broken off: this one has no answers yet
         if self._has_asked:
-            self._has_asked = self._checked = False
-            self.stopped, self._give_ups = None, 0
+            self._has_asked = False
+            self._checked.clear()
+            self._loop.call_soon_threadsafe(self.client.begin)
             self.answered_by.clear()
             self._remembered.clear()
+
+    @property
+    def stopped(self) -> str | None:
+        """Why no further question is put, or None."""
+        return self.client.stopped
 
     def check(self, trial: Question) -> None:
         """Put one small question, so that a wrong key, model or address is found before any answer is paid for.
@@ -96,9 +121,9 @@ class Judge:
         Raises:
             ValueError: the judge cannot be used; says what to set.
         """
-        if not self._checked:
-            self._wait(self._try(trial))
-            self._checked = True
+        if trial.prompt_version not in self._checked:  # each benchmark has a form of its own
+            self._wait(check(self, trial))
+            self._checked.add(trial.prompt_version)
 
     def ask(self, questions: Collection[Question], title: str) -> list[Verdict | Unjudged]:
         """Put all questions, at most ``judge_concurrency`` at a time, and show a progress bar.
@@ -111,9 +136,14 @@ class Judge:
             One outcome for each question, in the same order. Never raises for a failure of the judge.
         """
         if not self._has_asked:  # a judge that went away while the model was still answering may be back
-            self._has_asked, self.stopped, self._give_ups = True, None, 0
+            self._has_asked = True
+            self._loop.call_soon_threadsafe(self.client.begin)
         with tqdm(total=len(questions), desc=title, unit="call", dynamic_ncols=True) as bar:
-            return self._wait(self._put_all(questions, bar))
+            self.client.pace.notice = bar.set_postfix_str
+            try:
+                return self._wait(self._put_all(questions, bar))
+            finally:
+                self.client.pace.notice = lambda text: None
 
     def remember(self, question: Question, verdict: dict[str, Any]) -> None:
         """Take a verdict of a stored run, given as its fields, instead of asking for it again."""
@@ -141,35 +171,6 @@ class Judge:
         except BaseException:  # Ctrl-C too: what has arrived is in the cache, the rest is called off
             future.cancel()
             raise
-
-    async def _try(self, trial: Question) -> None:
-        retries = min(1, self.settings.judge_max_retries)
-        address = f"The judge at {self.settings.judge_base_url}"
-        try:
-            room = self.settings.judge_max_tokens
-            reply = await self.endpoint.ask(trial.messages, room, trial.schema, max_retries=retries)
-            if reply.finish == MALFORMED:
-                raise ValueError(
-                    f"{address} answered with something that is no chat completion: set judge_base_url to the address "
-                    "that ends before /chat/completions. Nothing has been generated yet."
-                )
-            trial.parse(reply.usable_text())
-        except NoVerdict as error:
-            log.warning(
-                "%s answered a trial question, but not with a verdict (%s): %r", address, error, reply.text[:200]
-            )
-        except Stopped as stopped:
-            raise ValueError(f"{stopped}. Nothing has been generated yet.") from None
-        except CallFailed as failed:
-            raise ValueError(f"{address} refused a trial call ({failed}): {failed.detail[:300]}") from None
-        except Unreachable as cause:
-            if str(cause).startswith("HTTP") or "429" in str(cause):
-                log.warning("%s is there but busy (%s); going on.", address, cause)
-                return
-            raise ValueError(
-                f"{address} does not answer: {cause}. Start it, or set judge_base_url in --metadata. "
-                "Nothing has been generated yet."
-            ) from None
 
     async def _put_all(self, questions: Collection[Question], bar: tqdm) -> list[Verdict | Unjudged]:
         outcomes: list[Any] = [None] * len(questions)
@@ -214,17 +215,7 @@ class Judge:
             return self._stored(question, key) or await self._put_now(question, key)
 
     async def _put_now(self, question: Question, key: str) -> Verdict | Unjudged:
-        async with self._limit:
-            if self.stopped:
-                return Unjudged(NOT_ASKED)
-            try:
-                outcome = await self._ask_until_usable(question)
-            except Unreachable as cause:
-                return self._gave_up(cause)
-            except Stopped as stopped:
-                self._stop(str(stopped))
-                return Unjudged(NOT_ASKED, attempts=1)
-        self._give_ups = 0
+        outcome = await self.ask_until_usable(question)
         if isinstance(outcome, Verdict):
             self.cache.put(key, {name: getattr(outcome, name) for name in _STORED})
             self._heard_from(outcome.judge)
@@ -238,6 +229,7 @@ class Judge:
             model=settings.judge_model,
             temperature=settings.judge_temperature,
             max_tokens=settings.judge_max_tokens,
+            **({"extra_body": settings.judge_extra_body} if settings.judge_extra_body else {}),
         )
 
     def _stored(self, question: Question, key: str) -> Verdict | None:
@@ -252,40 +244,64 @@ class Judge:
             self._heard_from(verdict.judge)
         return verdict
 
-    async def _ask_until_usable(self, question: Question) -> Verdict | Unjudged:
-        """Put a question up to three times: the form restated, with double the room where a reply was cut short."""
+    async def ask_until_usable(self, question: Question, tries: int | None = None) -> Verdict | Unjudged:
+        """Put a question up to three times: the form restated, with double the room where a reply was cut short.
+
+        Args:
+            question: not looked up in any cache.
+            tries: as in ``Client.ask``.
+        """
         room, messages = self.settings.judge_max_tokens, question.messages
-        tokens, outcome = [0, 0], None
+        tokens, unusable = [0, 0], None
         for attempt in range(1, ATTEMPTS + 1):
-            try:
-                reply = await self.endpoint.ask(messages, room, question.schema)
-            except CallFailed as failed:  # a later one may be due to the longer question or the greater room
-                return replace(outcome or Unjudged(str(failed)), attempts=attempt)
+            reply = await self.client.ask(self._request(messages, room, question.schema), tries=tries)
+            if reply.kind in (Kind.REFUSED, Kind.HOPELESS, Kind.BUSY, Kind.LOST):
+                return self._without_reply(reply, unusable, attempt)
             tokens = [tokens[0] + reply.prompt_tokens, tokens[1] + reply.completion_tokens]
-            about = {"reply": reply.text, "judge": reply.model, "attempts": attempt}
+            about = {"judge": storable(reply.model), "attempts": attempt}
             about |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
             try:
-                return Verdict(question.parse(reply.usable_text()), **about, dialect=sorted(self.endpoint.learnt))
+                value = question.parse(_usable_text(reply, room))
+                about["reply"] = storable(without_keys(reply.text))
+                return Verdict(value, **about, dialect=sorted(self.client.given_up))
             except NoVerdict as error:
-                outcome = Unjudged(str(error), **about)
-            room *= 2 if reply.finish == "length" else 1
+                said = storable(without_keys(reply.text[: CHARACTERS * room]))
+                unusable = Unjudged(str(error), reply=said, why=reply.words, **about)
+            if reply.kind is Kind.BROKEN:  # which the client has tried again itself
+                return unusable
+            room *= 2 if reply.kind is Kind.CUT else 1
             last = question.messages[-1]
             messages = (*question.messages[:-1], {**last, "content": f"{last['content']}\n\n{question.form}"})
-        return outcome
+        return unusable
 
-    def _gave_up(self, cause: Unreachable) -> Unjudged:
-        self._give_ups += 1
-        if self._give_ups >= GIVE_UPS:
-            self._stop(
-                f"The judge at {self.settings.judge_base_url} has gone: {self._give_ups} calls in a row: {cause}"
-            )
-        return Unjudged(UNREACHABLE, attempts=1)
+    def _without_reply(self, outcome: Outcome, unusable: Unjudged | None, attempt: int) -> Unjudged:
+        """Why there is no verdict where no reply came; after an unusable reply that one is the reason."""
+        if self.client.stopped is not None:
+            self._say_stopped()
+        if outcome.kind is Kind.REFUSED:  # a later one may be due to the longer question or the greater room
+            return replace(unusable or Unjudged(outcome.reason, why=outcome.words), attempts=attempt)
+        if outcome.reason == CALL_NOT_MADE or outcome.kind is Kind.HOPELESS:
+            return Unjudged(NOT_ASKED, attempts=attempt - (outcome.reason == CALL_NOT_MADE), why=outcome.words)
+        return Unjudged(UNREACHABLE, attempts=attempt, why=outcome.words or outcome.reason)
 
-    def _stop(self, why: str) -> None:
-        if self.stopped is None:
-            self.stopped = why
-            self._checked = False
-            log.error("%s. Judging ends here; every verdict so far is kept.", why)
+    def _request(self, messages: Any, room: int, schema: dict[str, Any] | None) -> dict[str, Any]:
+        settings = self.settings
+        request: dict[str, Any] = {
+            "model": settings.judge_model,
+            "messages": [{**message, "content": storable(message["content"])} for message in messages],
+            "max_tokens": room,
+            "temperature": settings.judge_temperature,
+        }
+        if schema:
+            form = {"name": "verdict", "strict": True, "schema": schema}
+            request["response_format"] = {"type": "json_schema", "json_schema": form}
+        return request | (settings.judge_extra_body or {})
+
+    def _say_stopped(self) -> None:
+        if self._said != self.client.stopped:
+            self._said = self.client.stopped
+            self._checked.clear()
+            log.error("%s. Judging ends here; every verdict so far is kept.", self._said.rstrip("."))
 
     def _heard_from(self, model: str) -> None:
         asked = self.settings.judge_model
@@ -298,3 +314,33 @@ class Judge:
             log.error(
                 "MORE THAN ONE JUDGE ANSWERED IN THIS RUN: %s. Its scores must not be compared.", ", ".join(others)
             )
+
+
+def _usable_text(reply: Outcome, room: int) -> str:
+    """The text, which may be a verdict. Raises ``NoVerdict`` where it can't be one."""
+    if reply.kind is not Kind.REPLY:
+        raise NoVerdict(reply.reason)
+    if reply.refusal:
+        raise NoVerdict("refused by the judge")
+    if reply.only_thought:
+        raise NoVerdict("the reply is in reasoning_content alone: check the reasoning parser of the judge's server")
+    if not reply.text.strip():
+        raise NoVerdict("empty reply")
+    if len(reply.text) > CHARACTERS * room:
+        raise NoVerdict("longer than the room that was asked for")
+    return reply.text
+
+
+def _server(settings: JudgeSettings) -> Server:
+    parts = urlsplit(settings.judge_base_url)
+    key = settings.judge_api_key_env or "key in JUDGE_API_KEY (or OPENAI_API_KEY)"
+    return Server(
+        who=f"The judge at {settings.judge_base_url}",
+        url=urlunsplit((parts.scheme, parts.netloc, f"{parts.path}/chat/completions", parts.query, "")),
+        key=judge_api_key(settings),
+        concurrency=settings.judge_concurrency,
+        timeout=settings.judge_timeout,
+        max_retries=settings.judge_max_retries,
+        patience=settings.judge_patience,
+        options={"key": key, "address": "judge_base_url", "model": "judge_model", "timeout": "judge_timeout"},
+    )

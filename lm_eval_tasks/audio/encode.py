@@ -1,0 +1,124 @@
+"""What is sent of a clip: its own bytes or a WAV, as base64, in the message part that a server takes."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pybase64
+import xxhash
+
+from lm_eval_tasks.audio.clips import CHANGED, check_unchanged, open_clip, read_samples
+from lm_eval_tasks.errors import BadAudio
+
+_MIME = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "ogg": "audio/ogg"}
+_UNTOUCHED = {
+    "input_audio": ("wav", "mp3"),
+    "input_audio_data_uri": ("wav", "mp3"),
+    "audio_url": tuple(_MIME),
+}
+"""Way of sending -> formats that go as they are; OpenAI's form takes two. What is not listed becomes a WAV."""
+
+_BLOCK = 3 << 16
+"""Bytes that are encoded at once; a multiple of 3, so that the pieces of base64 text join."""
+
+_MEMORY = {}  # what mmap is told beside the size
+if hasattr(mmap, "MAP_POPULATE"):  # Linux: all pages at once take half the time
+    _MEMORY["flags"] = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+
+
+def encoded_audio(ref: dict[str, Any]) -> tuple[mmap.mmap, str]:
+    """Base64 of what is sent of one clip, as bytes, and its format; reads it now, and decodes it only if it must.
+
+    Args:
+        ref: the fields of ``AudioRef``, ``part`` (how it is sent) and ``resample`` (Hz; None sends the file's own
+            bytes where this way of sending takes its format, and else a WAV of its own rate and channels).
+
+    Raises:
+        BadAudio: the file has gone or changed since it was checked, or there is no memory for it.
+    """
+    path, expected = ref["path"], ref.get("hash")
+    try:
+        if ref.get("resample"):
+            wav = _wav(read_samples(path, ref["resample"], expected), ref["resample"])
+        elif ref.get("rewrite") or ref["format"] not in _UNTOUCHED[ref.get("part", "audio_url")]:
+            wav = _as_wav(path, expected)
+        else:
+            with open_clip(path) as file:
+                size, start = os.fstat(file.fileno()).st_size, ref.get("start", 0)
+                return _base64(file, size, path, expected, start), ref["format"]
+        return _base64(wav, wav.getbuffer().nbytes, path), "wav"
+    except MemoryError:
+        raise BadAudio(f"{path}: no memory to send it") from None
+    except OSError as error:
+        raise BadAudio(f"{path}: {error.strerror}; it was there when the run began") from None
+
+
+def _base64(file: BinaryIO | io.FileIO, size: int, path: str, expected: str | None = None, start: int = 0) -> mmap.mmap:
+    """Base64 of a file from ``start`` on, in memory of its own, which goes back to the system when it is not used.
+
+    Where malloc puts clips of all sizes, the holes that they leave grow with their number.
+    """
+    digest = xxhash.xxh3_128(file.read(start))
+    try:
+        text = mmap.mmap(-1, 4 * max(1, -(-(size - start) // 3)), **_MEMORY)
+    except OSError:  # which would look like a fault of the file
+        raise MemoryError from None
+    try:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            text.write(pybase64.b64encode(block))
+        whole = text.tell() == len(text)
+    except ValueError:  # it is longer than its size said
+        whole = False
+    if not whole:
+        raise BadAudio(f"{path}: its size changed while it was read")
+    if expected is not None and digest.hexdigest() != expected:
+        raise BadAudio(f"{path}: {CHANGED}")
+    return text
+
+
+def _as_wav(path: str, expected: str | None) -> io.BytesIO:
+    """The clip as a WAV of 16 bits at its own rate and with its own channels; whole numbers stay what they are."""
+    from lm_eval_tasks.audio.decode import finite, read_all
+
+    with open_clip(path) as file:
+        check_unchanged(file, path, expected)
+        samples, rate, coding = read_all(file, "int16")
+        if not coding.startswith(("PCM", "ALAC")):
+            samples = finite(read_all(file)[0])
+    return _wav(samples, rate)
+
+
+def _wav(samples: Any, rate: int) -> io.BytesIO:
+    import soundfile
+
+    buffer = io.BytesIO()
+    soundfile.write(buffer, samples, rate, format="WAV", subtype="PCM_16")
+    buffer.seek(0)
+    return buffer
+
+
+def audio_part(ref: dict[str, Any], data: str, form: str) -> dict[str, Any]:
+    """The part of a chat message that carries one clip.
+
+    Args:
+        ref: the fields of ``AudioRef`` and ``part`` (how to send it, see the option ``audio_part``).
+        data: what stands where the base64 text goes.
+        form: format of the data.
+    """
+    uri = f"data:{_MIME.get(form, 'application/octet-stream')};base64,{data}"
+    if ref["part"] == "audio_url":
+        return {"type": "audio_url", "audio_url": {"url": uri}}
+    return {
+        "type": "input_audio",
+        "input_audio": {"data": uri if ref["part"] == "input_audio_data_uri" else data, "format": form},
+    }
+
+
+def file_part(ref: dict[str, Any]) -> dict[str, Any]:
+    """The part of a chat message that names a clip's file, which the server reads (``audio_part=file_url``)."""
+    return {"type": "audio_url", "audio_url": {"url": Path(ref["path"]).as_uri()}}

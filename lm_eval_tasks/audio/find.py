@@ -1,0 +1,44 @@
+"""Finding a clip under the name that the metadata gives it."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from pathlib import Path
+
+from lm_eval_tasks.errors import BadAudio
+
+
+def find_audio(root: str | Path, folder: str, name: str) -> str:
+    """Where a clip lies: exactly there, or under the same name in another case or Unicode form.
+
+    Args:
+        root: the data folder, which no name may leave.
+        folder: folder below ``root``.
+        name: path below that folder, as the metadata gives it.
+
+    Raises:
+        ValueError: the path leaves the data folder.
+        BadAudio: no such file, or two that differ from the name in nothing but case.
+    """
+    within = os.path.join(os.path.abspath(root), "")
+    exact = os.path.normpath(os.path.join(within, folder, name))
+    if "\0" in name or not exact.startswith(within) or exact == within or os.path.isabs(name):
+        raise ValueError(f"path {name!r} in folder {folder!r} leaves the data folder {root}")
+    if os.path.lexists(exact):  # unlike exists(), false for a name that no file system takes
+        return exact
+    there, asked = os.path.split(exact)
+    alike = [other for other in _listing(there) if _folded(other) == _folded(asked)]
+    if len(alike) > 1:
+        raise BadAudio(f"ambiguous: {', '.join(sorted(alike))}")
+    if not alike:
+        raise BadAudio("missing")
+    return os.path.join(there, alike[0])
+
+
+def _listing(folder: str) -> list[str]:
+    return os.listdir(folder) if os.path.isdir(folder) else []
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()

@@ -1,0 +1,212 @@
+"""What the bytes of an audio file tell before it is decoded: where the audio begins and whether all of it is there.
+
+libsndfile takes a truncated file for a shorter one, so that the sizes which a header claims are read here.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from dataclasses import dataclass
+
+_SLACK = 128
+"""Bytes that a header may claim too many: a program that counted the header, or a pad byte."""
+
+_PLACEHOLDER = 0x7F000000
+"""What is claimed from here on (2.1 GB) stands for "not known": who streams writes 0x7ffff000, 0xffffffff, ..."""
+
+_MOST_CHUNKS = 1000
+_W64 = bytes.fromhex("f3acd3118cd100c04f8edb8a")
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """How a container lays out its chunks.
+
+    Attributes:
+        first: offset of the first chunk.
+        name: bytes of a chunk's name.
+        size: ``struct`` format of its size.
+        whole: whether the size counts name and size as well.
+        align: what the chunks' lengths are rounded up to.
+        samples: name of the chunk that holds the audio.
+    """
+
+    first: int
+    name: int
+    size: str
+    whole: bool
+    align: int
+    samples: bytes
+
+
+_LITTLE = _Chunks(12, 4, "<I", False, 2, b"data")
+_CONTAINERS = {
+    b"RIFF": _LITTLE,
+    b"RF64": _LITTLE,
+    b"BW64": _LITTLE,
+    b"RIFX": _Chunks(12, 4, ">I", False, 2, b"data"),
+    b"FORM": _Chunks(12, 4, ">I", False, 2, b"SSND"),
+    b"caff": _Chunks(8, 4, ">q", False, 1, b"data"),
+    b"riff": _Chunks(40, 16, "<Q", True, 8, b"data" + _W64),  # Wave64
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the bytes of a file tell.
+
+    Attributes:
+        magic: the first four bytes after ID3 tags.
+        start: where the audio file begins: behind ID3 tags.
+        is_cut: whether bytes are missing that the file itself says it has.
+        counted: whether the header of an MP3 states the number of its frames.
+        patch: offset and bytes of a size that was never filled in and that libsndfile can't do without.
+    """
+
+    magic: bytes
+    start: int = 0
+    is_cut: bool = False
+    counted: bool = False
+    patch: tuple[int, bytes] | None = None
+
+    @property
+    def is_mpeg(self) -> bool:
+        """Whether it begins with a frame of MPEG audio (MP3, MP2)."""
+        return bool(_mpeg_frame(self.magic))
+
+
+def read_layout(file: io.FileIO, size: int) -> Layout:
+    """Look at an open file of ``size`` bytes. Reads headers only, of an Ogg file its end, and all of an MP3."""
+    start = _after_tags(file, size)
+    head = _read(file, start, 16)
+    magic = head[:4]
+    if magic in _CONTAINERS:
+        is_cut, patch = _container(file, magic, start, size)
+        return Layout(magic, start, is_cut, patch=patch)
+    if magic in (b".snd", b"dns.") and len(head) >= 12:  # AU
+        offset, claimed = struct.unpack(">II" if magic == b".snd" else "<II", head[4:12])
+        return Layout(magic, start, _lacks(claimed, size - start - offset))
+    if magic == b"OggS":
+        return Layout(magic, start, _ogg_is_cut(file, size))
+    if _mpeg_frame(magic):
+        counted, claimed = _mpeg_count(_read(file, start, 256))
+        is_cut = claimed - claimed // 100 > size - start if counted else _mpeg_is_cut(file, start, size)
+        return Layout(magic, start, is_cut, counted)
+    return Layout(magic, start)
+
+
+def _read(file: io.FileIO, offset: int, count: int) -> bytes:
+    file.seek(offset)
+    return file.read(count)
+
+
+def _after_tags(file: io.FileIO, size: int) -> int:
+    """Where the audio begins: behind as many ID3 tags as there are, whose sizes have 7 bits a byte."""
+    start = 0
+    while start < size:
+        head = _read(file, start, 10)
+        if head[:3] != b"ID3" or len(head) < 10 or max(head[6:10]) > 127:
+            break
+        length = head[6] << 21 | head[7] << 14 | head[8] << 7 | head[9]
+        start += 10 + length + (10 if head[5] & 0x10 else 0)
+    return start
+
+
+def _lacks(claimed: int, there: int) -> bool:
+    return 0 < claimed < _PLACEHOLDER and claimed > there + _SLACK
+
+
+def _container(file: io.FileIO, magic: bytes, start: int, size: int) -> tuple[bool, tuple[int, bytes] | None]:
+    """Whether the chunk of samples claims more than there is, and the patch if it does not tell."""
+    layout = _CONTAINERS[magic]
+    width = layout.name + struct.calcsize(layout.size)
+    position, long = start + layout.first, None
+    for _ in range(_MOST_CHUNKS):
+        head = _read(file, position, width)
+        if len(head) < width:
+            break
+        name, claimed = head[: layout.name], struct.unpack(layout.size, head[layout.name :])[0]
+        inside = position + width
+        length = claimed - width if layout.whole else claimed
+        if name == b"ds64":
+            long = inside + 8
+        if name == layout.samples:
+            there = size - inside
+            if long is not None and claimed == 0xFFFFFFFF:
+                length = int.from_bytes(_read(file, long, 8), "little")
+                if not 0 < length < 1 << 63:
+                    return False, (long, struct.pack("<Q", there))
+            if magic == b"caff" and claimed < 0:
+                return False, (inside - 8, struct.pack(">q", there))
+            if length == 0 and layout.samples == b"data" and not _is_chunk(_read(file, inside, width), layout, there):
+                return False, (inside - 4, struct.pack(layout.size, there)) if there > 0 else None
+            return _lacks(length, there), None
+        if length < 0:
+            break
+        position = inside + length + -length % layout.align
+    return False, None
+
+
+def _is_chunk(head: bytes, layout: _Chunks, there: int) -> bool:
+    """Whether this is the head of another chunk, and so the one before it really empty."""
+    if len(head) < layout.name + 4 or not head[: layout.name].isascii():
+        return False
+    return 0 < struct.unpack(layout.size, head[layout.name :])[0] <= there
+
+
+def _ogg_is_cut(file: io.FileIO, size: int) -> bool:
+    """Whether the last page of an Ogg file ends before its own table of segments says so."""
+    begin = max(0, size - 2 * 65_307)  # no page is longer than half of that
+    tail = _read(file, begin, size - begin)
+    page = tail.rfind(b"OggS\0")
+    if page < 0 or len(tail) < page + 27:
+        return True
+    segments = tail[page + 27 : page + 27 + tail[page + 26]]
+    return len(segments) < tail[page + 26] or page + 27 + len(segments) + sum(segments) > len(tail)
+
+
+_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
+_KBPS = {
+    (3, 1): (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    (3, 2): (32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
+    (2, 1): (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
+"""Bit rates by version (3: MPEG-1, else 2) and layer code (1: III, 2: II), as ISO 11172-3 and 13818-3 list them."""
+
+
+def _mpeg_frame(head: bytes) -> int | None:
+    """The length in bytes of the MPEG audio frame (layer II or III) that a header begins, or None."""
+    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
+        return None
+    version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3
+    rate, bits = head[2] >> 2 & 3, head[2] >> 4
+    if version == 1 or layer not in (1, 2) or rate == 3 or not 0 < bits < 15:
+        return None
+    kbps = _KBPS[3 if version == 3 else 2, layer if version == 3 else 1][bits - 1]
+    per_byte = 72_000 if version != 3 and layer == 1 else 144_000
+    return per_byte * kbps // _RATES[version][rate] + (head[2] >> 1 & 1)
+
+
+def _mpeg_count(head: bytes) -> tuple[bool, int]:
+    """Whether the first frame counts the frames, and how many bytes of audio it claims (0 where it does not)."""
+    if b"VBRI" in head:
+        at = head.index(b"VBRI")
+        return True, int.from_bytes(head[at + 10 : at + 14], "big")
+    for tag in (b"Xing", b"Info"):
+        if tag in head:
+            at = head.index(tag) + 4
+            flags = int.from_bytes(head[at : at + 4], "big")
+            at += 8 if flags & 1 else 4
+            return bool(flags & 1), int.from_bytes(head[at : at + 4], "big") if flags & 2 else 0
+    return False, 0
+
+
+def _mpeg_is_cut(file: io.FileIO, start: int, size: int) -> bool:
+    """Whether the last frame of an MP3 is not whole; only its own frames tell where none is counted in a header."""
+    file.seek(start)
+    data = memoryview(file.read(size - start))
+    position = 0
+    while length := _mpeg_frame(bytes(data[position : position + 4])):
+        position += length
+    return position > len(data)

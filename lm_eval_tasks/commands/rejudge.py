@@ -1,0 +1,258 @@
+"""``lm-eval-tasks rejudge``: the answers of a run judged again, or for the first time.
+
+lm-eval runs with a model that replays the stored answers, so that tables and files are lm-eval's own. It writes into a
+folder beside the output; there its files are completed with what the answers were made with, and moved into place as
+the last step, so that no results are left that tell something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lm_eval_tasks import INCLUDE_PATH
+
+if TYPE_CHECKING:
+    from lm_eval_tasks.runs.stored import StoredRun
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument(
+        "run_dir", metavar="RUN_DIR", nargs="?", help="the run's --output_path, its results file, or kept answers"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="ask for every verdict again (default: keep those of the run)"
+    )
+    parser.add_argument(
+        "--metadata",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="settings that differ from the run's, or a JSON object of them",
+    )
+    parser.add_argument(
+        "--include_path", action="append", default=[], help="folder of your own task files, if the run had one"
+    )
+    parser.add_argument(
+        "--output_path",
+        help="where the new results go (default: beside RUN_DIR, with -rejudged and the judge's name added; those of "
+        "kept answers go into this folder)",
+    )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="use the judge's address, key variable, cache, prompt file and extra body that RUN_DIR names",
+    )
+    parser.set_defaults(handler=main, wrong_use=parser.error)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Judge the answers of a run; returns the exit status.
+
+    Raises:
+        ValueError: the run cannot be judged again, or asks for what only the user may decide.
+    """
+    from lm_eval_tasks.commands.run import main as run_lm_eval
+    from lm_eval_tasks.runs.stored import load_run
+    from lm_eval_tasks.runs.trust import check_settings
+    from lm_eval_tasks.runs.waiting import folder_of_answers
+    from lm_eval_tasks.settings import check_names, with_changes
+
+    if args.run_dir is None and args.metadata and "=" not in args.metadata[-1] and args.metadata[-1][:1] != "{":
+        args.run_dir = args.metadata.pop()  # what follows the last setting
+    if args.run_dir is None:
+        args.wrong_use("the following arguments are required: RUN_DIR")
+    changes = _changes(args.metadata)
+    check_names(changes)
+    _refuse_data_settings(changes)
+    where = Path(args.run_dir).absolute()
+    stored = load_run(where)
+    benchmarks = {stored.files.benchmarks[task] for task in stored.samples}
+    if not (args.trust or stored.folder.resolve().is_relative_to(folder_of_answers().resolve())):
+        check_settings(stored.settings(), benchmarks, changes, where)
+    settings = with_changes(stored.settings(), changes)
+    metadata = {**settings, "replay": str(where), "replay_all": args.all}
+    names = _names(stored, metadata)
+    _check_known(names, args.include_path)
+    judges = _judges(settings, benchmarks)
+    output = Path(args.output_path).absolute() if args.output_path else _new_output(stored, where, judges)
+    command = ["--model", "replay-answers"]
+    command += ["--model_args", json.dumps({"model": stored.model.lstrip(".") or "model", "run_dir": str(where)})]
+    command += ["--tasks", ",".join(names), "--metadata", json.dumps(metadata)]
+    command += [part for path in args.include_path for part in ("--include_path", path)]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
+    try:
+        with _without_data_variables(stored):
+            status = run_lm_eval([*command, "--output_path", str(aside / output.name), "--log_samples"])
+        _complete(aside, stored, {"judges": judges, "source": str(where), "all": args.all, "answers": _which(stored)})
+        _move(aside, output.parent)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    print(f"The results are in {output}")
+    return status
+
+
+def _complete(aside: Path, stored: StoredRun, judged_again: dict[str, Any]) -> None:
+    """Put what belongs to the answers into the new files.
+
+    Raises:
+        OSError: lm-eval could not write its results (it says so in its log and goes on).
+    """
+    from lm_eval_tasks.runs.made import complete, complete_sample
+    from lm_eval_tasks.runs.plain import from_json
+    from lm_eval_tasks.runs.reader import read
+
+    try:
+        inside = next(aside.iterdir(), aside)
+        files = read(inside if inside.is_dir() else aside)
+    except ValueError:
+        raise OSError("lm_eval wrote no results; its log says why. The verdicts are in the cache.") from None
+    date = datetime.fromtimestamp(files.results["date"], timezone.utc).isoformat(timespec="seconds")
+    results = complete(files.results, stored.results, {"date": date, **judged_again})
+    for task, file in files.samples_files.items():
+        # in the order of the replayed docs, which is that of the stored samples; doc_id is their place there
+        olds, part = stored.samples[task], file.with_suffix(".part")
+        with file.open(encoding="utf-8") as lines, part.open("w", encoding="utf-8") as new:
+            for sample in map(from_json, lines):
+                whole = complete_sample(sample, olds[sample["doc_id"]].logged)
+                new.write(json.dumps(whole, ensure_ascii=False) + "\n")
+        part.replace(file)
+    part = files.results_file.with_suffix(".part")
+    part.write_text(json.dumps(results, indent=2, ensure_ascii=False), encoding="utf-8")
+    part.replace(files.results_file)
+
+
+def _move(source: Path, target: Path) -> None:
+    """Move all files below one folder to the same places below another; results last, when their samples are there."""
+    from lm_eval_tasks.runs.reader import results_in
+
+    files = [file for file in source.rglob("*") if file.is_file()]
+    for file in sorted(files, key=lambda file: file in results_in(file.parent)):
+        place = target / file.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(place)
+
+
+def _which(stored: StoredRun) -> str:
+    """Which answers were judged, in words."""
+    docs = f"{sum(map(len, stored.samples.values()))} docs"
+    if stored.part:
+        rank, ranks = stored.part
+        return f"{docs} of rank {rank} of {ranks}; those of the other ranks are not here"
+    if stored.missing:
+        return f"{docs}; without {', '.join(stored.missing)}"
+    return docs if stored.finished else f"{docs}, kept aside by a run that did not end"
+
+
+def _judges(settings: dict[str, Any], benchmarks: set[str]) -> dict[str, str]:
+    """Benchmark -> the judge that is asked."""
+    from lm_eval_tasks.settings import read_settings
+
+    return {benchmark: read_settings(benchmark, settings).judge_model for benchmark in sorted(benchmarks)}
+
+
+def _new_output(stored: StoredRun, where: Path, judges: dict[str, str]) -> Path:
+    """A path that is not there yet: beside the run, or for kept answers, which lie in a cache, in the user's folder."""
+    folder = where.parent if where.is_file() else where
+    start = folder if stored.finished else Path.cwd() / _as_name(stored.model)
+    base = re.sub("-rejudged-.+", "", start.name) if "judged_again" in stored.results else start.name
+    name = f"{base}-rejudged-{_as_name('+'.join(dict.fromkeys(judges.values())))}"
+    names = (name if number == 1 else f"{name}-{number}" for number in range(1, sys.maxsize))
+    return next(path for name in names if not (path := start.with_name(name)).exists())
+
+
+def _as_name(text: str) -> str:
+    return re.sub(r"[^\w.+-]+", "_", text).lstrip(".")[:100] or "run"
+
+
+def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:
+    """What to ask lm_eval for. Kept answers know no groups: the pack's tasks are put into theirs."""
+    from lm_eval_tasks.airbench_chat.scoring import CATEGORY
+
+    names = stored.top_level()
+    if stored.finished:
+        return names
+    lack = f"the answers of {', '.join(stored.missing)}" if stored.missing else None
+    if stored.part:
+        rank, ranks = stored.part
+        lack = f"the answers of the other ranks (it is of rank {rank} of {ranks}, each with docs of its own)"
+    if lack:
+        print(
+            f"lm-eval-tasks: {stored.folder} lacks {lack}: the tasks that are there are judged one by one, since an "
+            "average without these would not be the run's.",
+            file=sys.stderr,
+        )
+        return names
+    air_bench = [task for task in CATEGORY if f"air_bench_chat_{task}" in names]
+    if air_bench:
+        metadata["tasks"] = air_bench
+    groups = {f"air_bench_chat_{task}": "air_bench_chat" for task in air_bench}
+    groups |= {name: "intima" for name in names if name.startswith("intima_")}
+    return list(dict.fromkeys(groups.get(name, name) for name in names))
+
+
+def _check_known(names: list[str], folders: list[str]) -> None:
+    """Refuse a run of tasks that no folder defines."""
+    from lm_eval.tasks import TaskManager
+
+    from lm_eval_tasks.commands.run import besides_the_pack
+
+    known = TaskManager(include_path=[*besides_the_pack(folders), str(INCLUDE_PATH)], include_defaults=False).task_index
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(
+            f"{', '.join(unknown)}: no such task in this pack. Name the folder of its YAML with --include_path."
+        )
+
+
+def _changes(words: list[str]) -> dict[str, Any]:
+    """Settings from words in the forms that lm_eval's own --metadata has."""
+    from lm_eval_tasks.harness.compat import key_values
+
+    changes: dict[str, Any] = {}
+    for word in words:
+        try:
+            found = json.loads(word) if word.lstrip().startswith("{") else key_values(word)
+        except ValueError:
+            raise ValueError(
+                f'--metadata {word!r}: must be key=value, or a JSON object such as \'{{"judge_model": "gpt-4o"}}\''
+            ) from None
+        changes |= found
+    return changes
+
+
+def _refuse_data_settings(changes: dict[str, Any]) -> None:
+    """Refuse what would be written down as true of answers that were made otherwise."""
+    from lm_eval_tasks.runs.stored import DATA_SETTINGS
+
+    named = [own for own in changes.values() if isinstance(own, dict)]
+    for key in DATA_SETTINGS:
+        if any(key in found for found in (changes, *named)):
+            raise ValueError(f"{key} belongs to the answers or to the data of the run; rejudge cannot change it")
+
+
+@contextmanager
+def _without_data_variables(stored: StoredRun) -> Iterator[None]:
+    """Hide variables of this shell that would say something else of the data than the run noted."""
+    from lm_eval_tasks.runs.stored import DATA_SETTINGS
+    from lm_eval_tasks.settings import ENV_PREFIX
+
+    names = [ENV_PREFIX + key.upper() for key in DATA_SETTINGS if stored.has_noted(key)]
+    hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)

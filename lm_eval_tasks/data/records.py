@@ -1,0 +1,262 @@
+"""The records of a data set's metadata, each checked on its own: an odd one costs itself, never the run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from lm_eval_tasks.audio.clips import LFS_POINTER
+from lm_eval_tasks.errors import DataError
+from lm_eval_tasks.files import open_regular
+
+log = logging.getLogger(f"lm_eval.{__name__}")
+
+BAD_RECORD = "bad record: "
+"""How the cause of a record that was left out begins."""
+
+LeftOut = dict[str, list[str]]
+"""Cause -> names of what was left out for it."""
+
+_LISTED = 5
+_MAX_METADATA = 1 << 28
+_LONGEST_INT = 4000  # digits; Python refuses to convert longer ones
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """What the tracks of a data set differ in.
+
+    A track lies in a folder of the data set: one JSON list of records, and for each record a clip in the folder
+    ``{task_name}_{dataset_name}``.
+
+    Attributes:
+        name: the benchmark's name, as ``lm-eval-tasks fetch`` takes it.
+        folder: the track's folder below the data set's root.
+        metadata: the name of its list of records.
+        tasks: task name -> records in the official release.
+        required: fields that a record must have beside ``path``, ``task_name``, ``dataset_name`` and ``uniq_id``;
+            they are text that is not empty.
+        structured: those of them that may also be an object or a list, or empty.
+        optional: fields that are kept where a record has them; text.
+        check: says what else is wrong with a record whose fields are right, or None.
+        locate: other names that a record's clip may have, the likeliest first.
+    """
+
+    name: str
+    folder: str
+    metadata: str
+    tasks: Mapping[str, int]
+    required: tuple[str, ...]
+    structured: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    check: Callable[[dict[str, str]], str | None] = lambda record: None
+    locate: Callable[[dict[str, str]], tuple[str, ...]] = lambda record: ()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """All fields that every record must have."""
+        return ("path", *self.required, "task_name", "dataset_name", "uniq_id")
+
+    @property
+    def file(self) -> str:
+        """The list of records, as a path below the data set's root."""
+        return f"{self.folder}/{self.metadata}"
+
+
+@dataclass
+class Records:
+    """What a list of records holds.
+
+    Attributes:
+        by_task: task name -> its good records, every field a string.
+        left_out: task name -> what was left out of it; under None what belongs to no task.
+        repeated: task name -> the ids that records got instead of one that another record has.
+        sha256: of the file.
+        count: records in the file, good and bad.
+    """
+
+    by_task: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    left_out: dict[str | None, LeftOut] = field(default_factory=dict)
+    repeated: dict[str, list[str]] = field(default_factory=dict)
+    sha256: str = ""
+    count: int = 0
+
+    def leave_out(self, task: str | None, cause: str, name: str) -> None:
+        """Note what is wrong with a record."""
+        self.left_out.setdefault(task, {}).setdefault(BAD_RECORD + cause, []).append(name)
+
+
+def read_records(path: Path, track: Track) -> Records:
+    """Read a track's list of records; kept until ``forget_records`` or a change of the file.
+
+    Raises:
+        DataError: it is no list of records; names the file, the cause and the remedy.
+    """
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None
+    return _read_records(path, track, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+@lru_cache(maxsize=2)  # all tasks of a track read the same file
+def _read_records(path: Path, track: Track, *_: int) -> Records:
+    content = read_whole(path)
+    found = parse_json(content, path)
+    if not isinstance(found, list):
+        raise DataError(f"{path} must hold one JSON list of records, not {type(found).__name__}.")
+    records = Records(sha256=hashlib.sha256(content).hexdigest(), count=len(found))
+    taken: set[tuple[str, str]] = set()
+    for index, record in enumerate(found):
+        cause = _fault(record, track)
+        if cause:
+            known = isinstance(record, dict) and isinstance(record.get("task_name"), str)
+            task = record["task_name"] if known and record["task_name"] in track.tasks else None
+            records.leave_out(task, cause, _name(record, index))
+            continue
+        texts = {name: str(record[name]) for name in track.fields}
+        texts |= {name: record[name] for name in track.optional if record.get(name) is not None}
+        texts |= {name: sys.intern(texts[name]) for name in ("task_name", "dataset_name")}  # few in many records
+        task = texts["task_name"]
+        texts["uniq_id"] = _free_id(texts["uniq_id"], task, taken, records)
+        records.by_task.setdefault(task, []).append(texts)
+    if None in records.left_out:
+        log.warning("%s: LEFT OUT OF ALL TASKS: %s", path, describe(records.left_out[None]))
+    return records
+
+
+forget_records = _read_records.cache_clear
+
+
+def _free_id(uniq_id: str, task: str, taken: set[tuple[str, str]], records: Records) -> str:
+    """The id itself, or ``id#2``, ``id#3`` and so on where another record of the task has it."""
+    free, number = uniq_id, 1
+    while (task, free) in taken:
+        number += 1
+        free = f"{uniq_id}#{number}"
+    taken.add((task, free))
+    if number > 1:
+        records.repeated.setdefault(task, []).append(free)
+    return free
+
+
+def _fault(record: Any, track: Track) -> str | None:
+    """What is wrong with a record, in words that are the same for all records with this fault; None if nothing is."""
+    if not isinstance(record, dict):
+        return f"{type(record).__name__}, not an object"
+    for name in (*track.fields, *track.optional):
+        value = record.get(name)
+        if value is None:
+            if name in track.optional:
+                continue
+            return f"no field {name!r}"
+        kinds = (str, int) if name == "uniq_id" else (str, dict, list) if name in track.structured else (str,)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            return f"{name} is {type(value).__name__}, not a string"
+        text = str(value)
+        if not is_text(text):
+            return f"{name} holds what is no character (half of a surrogate pair, or no UTF-8)"
+        if name not in (*track.structured, *track.optional) and not text.strip():
+            return f"{name} is empty"
+    if record["task_name"] not in track.tasks:
+        return f"unknown task_name {record['task_name'][:60]!r}"
+    return track.check(record)
+
+
+def is_text(text: str) -> bool:
+    """Whether UTF-8 can hold it: no half of a surrogate pair, no byte that could not be decoded."""
+    return text.isascii() or text.encode("utf-8", "replace") == text.encode("utf-8", "surrogatepass")
+
+
+def _name(record: Any, index: int) -> str:
+    uniq_id = record.get("uniq_id") if isinstance(record, dict) else None
+    shown = str(uniq_id)[:60].encode("ascii", "backslashreplace").decode()
+    known = isinstance(uniq_id, (str, int)) and not isinstance(uniq_id, bool) and shown.strip()
+    return f"record {index} (uniq_id {shown})" if known else f"record {index}"
+
+
+def read_whole(path: Path) -> bytes:
+    """All bytes of a file of metadata.
+
+    Raises:
+        DataError: it is no regular file, it cannot be read, it is bigger than any metadata, or Git LFS has not fetched
+            it.
+    """
+    try:
+        with open_regular(path) as file:
+            content = file.read(_MAX_METADATA + 1)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    if len(content) > _MAX_METADATA:
+        raise DataError(f"{path} is over {_MAX_METADATA >> 20} MB, more than any list of records takes.")
+    if content.startswith(LFS_POINTER):
+        raise DataError(f"{path} is a Git LFS pointer: run `git lfs pull` in its folder.")
+    return content
+
+
+def parse_json(content: bytes, path: Path) -> Any:
+    """JSON of which one odd value spoils only itself: bytes that are no UTF-8 become half surrogate pairs.
+
+    Raises:
+        DataError: it is no JSON.
+    """
+    try:
+        return json.loads(content.decode("utf-8-sig", "surrogateescape"), parse_int=_integer)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is damaged or not complete ({error}). Download it again.") from None
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < _LONGEST_INT else float("inf")  # which is no text, as a record's fault
+
+
+def describe(left_out: LeftOut) -> str:
+    """Causes with counts and some names."""
+    return "; ".join(f"{cause}: {len(names)} ({some(names)})" for cause, names in left_out.items())
+
+
+def some(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
+    return ", ".join(listed[:_LISTED]) + more
+
+
+def refuse_bad(records: Records, tasks: Iterable[str], where: str | Path) -> None:
+    """Raise what ``on_bad_record=error`` asks for: DataError if a record of these tasks, or of none, is odd."""
+    for task in (None, *tasks):
+        found = describe(records.left_out.get(task, {}))
+        twice = some(records.repeated.get(task, ())) if task else ""
+        said = "; ".join(part for part in (found, twice and f"uniq_id occurs more than once: {twice}") if part)
+        if said:
+            raise DataError(f"{where}: on_bad_record=error: {said}.")
+
+
+def facts(records: Records, task: str, official: int | None) -> dict[str, Any]:
+    """What the results say of the data of one task.
+
+    Keys: ``metadata_sha256``, ``records`` (of the task in the file, good and bad), ``official_records``,
+    ``repeated_ids``, and where there are any ``left_out_of_all_tasks``: records of no known task, by cause.
+    """
+    bad = sum(map(len, records.left_out.get(task, {}).values()))
+    found = {
+        "metadata_sha256": records.sha256,
+        "records": len(records.by_task.get(task, ())) + bad,
+        "official_records": official,
+        "repeated_ids": records.repeated.get(task, []),
+    }
+    lost = records.left_out.get(None)
+    return found | ({"left_out_of_all_tasks": lost} if lost else {})
+
+
+def count_by(records: Iterable[Mapping[str, str]], key: str) -> Counter[str]:
+    """How many records have which value of a field."""
+    return Counter(record[key] for record in records)

@@ -1,0 +1,406 @@
+"""What servers do: each kind of response, tried on the model and on the judge against a real HTTP server."""
+
+from __future__ import annotations
+
+import json
+import time
+from email.utils import formatdate
+
+import pytest
+from conftest import QUESTION, questions
+from lm_eval.api.instance import Instance
+from lm_eval.models.api_models import JsonChatStr
+from servers import DROP, Answer, busy, refused, said
+
+from lm_eval_tasks.errors import ModelUnavailable
+from lm_eval_tasks.judge.question import Verdict
+from lm_eval_tasks.models.api import AudioChatCompletions
+from lm_eval_tasks.runs.answers import Answer as Answered
+from lm_eval_tasks.runs.answers import Unanswered
+from lm_eval_tasks.server import outcome, pace
+from lm_eval_tasks.server.outcome import Kind
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(pace, "_LONGEST_PAUSE", 0.05)
+
+
+def requests(count):
+    chats = [JsonChatStr(json.dumps([{"role": "user", "content": f"question {n}"}])) for n in range(count)]
+    made = [Instance("generate_until", {}, (c, {"until": ["END."]}), 0, ("t", n, 1)) for n, c in enumerate(chats)]
+    for request in made:
+        vars(request)["may_stay_unanswered"] = True
+    return made
+
+
+@pytest.fixture
+def ask(server, make_judge):
+    """A function that asks the model or the judge about some docs: what each got, as text, or None."""
+
+    def call(role, count=1, **options):
+        if role == "judge":
+            call.judge = make_judge(**options)
+            call.outcomes = call.judge.ask(questions(count), "Judging")
+            return [found.reply if isinstance(found, Verdict) else None for found in call.outcomes]
+        model = {"patience": 3, "num_concurrent": 4, "max_retries": 2, "timeout": 5, **options}
+        address = f"{server.url('model')}/chat/completions"
+        try:
+            call.outcomes = AudioChatCompletions(base_url=address, model="m", **model).generate_until(requests(count))
+        except ModelUnavailable as error:
+            call.outcomes = [error]
+            return [None] * count
+        return [None if isinstance(found, Unanswered) else str(found) for found in call.outcomes]
+
+    return call
+
+
+def completion(text="8 6", finish="stop", **choice):
+    message = {"role": "assistant", "content": text}
+    return Answer(body={"choices": [{"index": 0, "finish_reason": finish, "message": message, **choice}]})
+
+
+both = pytest.mark.parametrize("role", ["judge", "model"])
+
+# One table: what a response is
+
+
+@pytest.mark.parametrize(
+    ("kind", "spellings"),
+    [
+        (Kind.REPLY, ["stop", "STOP", "end_turn", "eos", "stop_sequence", "FinishReason.STOP", "endTurn", None, ""]),
+        (Kind.REPLY, ["FINISH_REASON_STOP", "EOS_TOKEN", "eos-token", "stop_token"]),
+        (Kind.CUT, ["length", "MAX_TOKENS", "max_tokens", "model_length", "maxTokens", "max_output_tokens"]),
+        (Kind.CUT, ["FinishReason.MAX_TOKENS", "max_completion_tokens", "model_context_window_exceeded"]),
+        (Kind.REFUSED, ["content_filter", "SAFETY", "data_inspection_failed", "RECITATION", "PROHIBITED_CONTENT"]),
+        (
+            Kind.BROKEN,
+            ["error", "abort", "aborted", "cancelled", "OTHER", "timeout", "whatever", 7, True, ["stop"], {}],
+        ),
+    ],
+)
+def test_a_finish_reason_is_told_however_it_is_spelled(kind, spellings):
+    for spelled in spellings:
+        found = outcome.read(200, {}, json.dumps(completion("9 1", spelled).body).encode())
+        assert found.kind is kind, spelled
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (200, {"error": {"message": "slow down", "code": 429}}, Kind.BUSY),
+        (200, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, Kind.BUSY),
+        (200, {"error": {"message": "down", "code": "503"}}, Kind.BUSY),
+        (200, {"error": {"message": "no", "code": 401}}, Kind.HOPELESS),
+        (200, {"error": {"message": "no", "type": "insufficient_quota"}}, Kind.HOPELESS),
+        (200, {"error": {"message": "bad image", "code": 400}}, Kind.REFUSED),
+        (200, {"error": "overloaded"}, Kind.BROKEN),
+        (200, {"error": {"message": "?"}}, Kind.BROKEN),
+        (200, {"object": "error", "message": "too many", "code": 429}, Kind.BUSY),
+        (200, {"choices": [{"error": {"code": 502, "message": "x"}, "message": {"content": "8"}}]}, Kind.LOST),
+        (200, {"choices": None}, Kind.BROKEN),
+        (200, {"choices": []}, Kind.BROKEN),
+        (200, {"choices": [{"message": None}]}, Kind.BROKEN),
+        (200, {"choices": "8 6"}, Kind.BROKEN),
+        (200, [], Kind.BROKEN),
+        (200, "8 6", Kind.BROKEN),
+        (301, "<html>", Kind.HOPELESS),
+        (400, {"error": {"message": "no"}}, Kind.REFUSED),
+        (401, {"error": {"message": "no"}}, Kind.HOPELESS),
+        (402, "", Kind.HOPELESS),
+        (403, {"error": {"message": "no"}}, Kind.REFUSED),
+        (404, "<html>", Kind.REFUSED),
+        (400, {"error": {"message": "x", "code": "budget_exceeded"}}, Kind.HOPELESS),
+        (400, {"error": {"message": "x", "type": "Arrearage"}}, Kind.HOPELESS),
+        (403, {"error": {"message": "Your account balance is insufficient"}}, Kind.HOPELESS),
+        (400, {"error": {"message": "Your credit balance is too low to access the API"}}, Kind.HOPELESS),
+        (429, {"error": {"message": "x", "code": "insufficient_quota"}}, Kind.HOPELESS),
+        (429, {"error": {"message": "Quota exceeded for requests per minute"}}, Kind.BUSY),
+        (429, "", Kind.BUSY),
+        (503, "", Kind.BUSY),
+        (529, "", Kind.BUSY),
+        (408, "", Kind.LOST),
+        (500, "", Kind.LOST),
+        (504, "", Kind.LOST),
+        (400, {"error": {"message": "Could not finish the message because max_tokens was reached"}}, Kind.CUT),
+        (413, "", Kind.REFUSED),
+        (418, "", Kind.REFUSED),
+        (422, {"detail": [{"msg": "field required"}]}, Kind.REFUSED),
+    ],
+)
+def test_a_response_is_one_of_the_kinds(status, body, kind):
+    raw = body if isinstance(body, str) else json.dumps(body)
+    assert outcome.read(status, {}, raw.encode()).kind is kind
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\xff\xfe{",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"choices": [{"index": ' + b"9" * 5000 + b"}]}",
+        b"x" * (20 << 20),
+    ],
+)
+def test_bytes_that_are_no_reply_are_broken_at_once(raw):
+    begun = time.monotonic()
+    assert outcome.read(200, {}, raw).kind is Kind.BROKEN
+    assert outcome.read(400, {}, raw).kind is Kind.REFUSED
+    assert time.monotonic() - begun < 2
+
+
+def test_a_limit_that_was_used_up_without_a_finish_reason_is_a_cut():
+    body = {**completion("9 1", None).body, "usage": {"completion_tokens": 3}}
+    assert outcome.read(200, {}, json.dumps(body).encode(), max_tokens=3).kind is Kind.CUT
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "150"}, 150),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "2500"}, 2.5),
+        ({"retry-after": formatdate(4102444800, usegmt=True)}, 4102444800 - time.time()),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-5"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_is_read_in_all_its_forms(headers, seconds):
+    found = outcome.wait_of(headers)
+    assert found == pytest.approx(seconds, abs=600) if seconds else found is None
+
+
+# What follows, on both sides
+
+
+@both
+@pytest.mark.parametrize("finish", ["MAX_TOKENS", "length", "error", "abort"])
+def test_a_reply_that_is_not_whole_is_no_verdict(server, ask, role, finish, tmp_path):
+    server.script(role, said("9 1", finish=finish))
+    options = {"judge_cache": str(tmp_path / "v.sqlite")} if role == "judge" else {}
+    (got,) = ask(role, **options)
+    if role == "judge":
+        assert got is None and not ask.judge.knows(questions(1)[0])
+    elif finish in ("error", "abort"):
+        assert got is None
+    else:
+        assert got == "9 1" and ask.outcomes[0].finish == "length" and ask.outcomes[0].cut
+
+
+@both
+@pytest.mark.parametrize("finish", ["STOP", "end_turn", None])
+def test_a_natural_end_under_another_name_is_whole(server, ask, role, finish):
+    server.script(role, completion("8 6", finish))
+    assert ask(role) == ["8 6"]
+
+
+def test_half_a_thought_is_kept_and_flagged(server, ask):
+    server.script("model", "<think>hm, a dog")
+    assert ask("model") == ["<think>hm, a dog"] and ask.outcomes[0].finish == "thinking"
+
+
+@both
+def test_parts_of_text_are_joined_and_thinking_is_left_out(server, ask, role):
+    parts = [{"type": "thinking", "thinking": "1 1"}, {"type": "text", "text": "8 "}, {"type": "text", "text": "6"}]
+    server.script(role, completion(parts))
+    assert ask(role) == ["8 6"]
+
+
+@both
+def test_a_reply_that_is_only_reasoning_names_the_reasoning_parser(server, ask, role):
+    server.script(role, said(None, reasoning_content="8 6"))
+    assert ask(role) == [None]
+    told = ask.outcomes[0].reason if role == "judge" else str(ask.outcomes[0])
+    assert "reasoning parser" in told
+
+
+@both
+@pytest.mark.parametrize(
+    "fault",
+    [
+        busy(429),
+        busy(503),
+        refused(500, "x"),
+        refused(502, "x"),
+        refused(408, "x"),
+        DROP,
+        Answer(body="not JSON"),
+        Answer(body={"error": {"code": 429, "message": "slow"}}),
+        Answer(body={"choices": None}),
+        completion("", "error"),
+    ],
+)
+def test_a_fault_that_passes_costs_one_more_call(server, ask, role, fault, quick):
+    server.script(role, fault, then="8 6")
+    assert ask(role) == ["8 6"] and server.calls(role) == 2
+
+
+@both
+def test_retry_after_is_waited_for_with_fewer_calls_in_flight(server, ask, role):
+    server.script(role, *[refused(429, "busy", headers={"Retry-After": "1.2"})] * 4, then="8 6")
+    begun = time.monotonic()
+    assert ask(role, 12) == ["8 6"] * 12
+    assert time.monotonic() - begun >= 1.2
+
+
+@both
+def test_rate_limits_never_look_like_death(server, ask, role, quick):
+    begun = time.monotonic()
+    server.script(role, lambda asked: busy(429) if time.monotonic() < begun + 2 else "8 6")
+    options = {"judge_patience": 30} if role == "judge" else {"patience": 30}
+    assert ask(role, 60, **options) == ["8 6"] * 60
+
+
+@both
+def test_one_403_or_404_among_successes_concerns_that_doc_alone(server, ask, role, quick):
+    for status in (403, 404):
+        server.forget()
+        server.script(role, "8 6", refused(status, "not this one"), then="8 6")
+        got = ask(role, 6)
+        assert sorted(got, key=str) == ["8 6"] * 5 + [None]
+        (missing,) = [one for one, text in zip(ask.outcomes, got, strict=True) if text is None]
+        assert "not this one" in (missing.why if role == "judge" else missing.detail)
+
+
+@both
+def test_equal_refusals_end_the_run_after_the_first_eight_and_those_in_flight(server, ask, role):
+    server.script(role, refused(400, "At most 0 audio(s) may be provided in one prompt."))
+    assert ask(role, 100, **({"judge_concurrency": 4} if role == "judge" else {})) == [None] * 100
+    assert server.calls(role) <= 8 + 4 + 4  # the last: one refusal is tried with fewer fields
+    told = ask.judge.stopped if role == "judge" else str(ask.outcomes[0])
+    assert "At most 0 audio(s)" in told
+
+
+@both
+@pytest.mark.parametrize(
+    "step",
+    [
+        refused(400, "x", code="budget_exceeded"),
+        refused(403, "your balance is insufficient"),
+        refused(402, "pay"),
+        refused(401, "bad key"),
+    ],
+)
+def test_no_credit_stops_at_once(server, ask, role, step):
+    server.script(role, step)
+    assert ask(role, 40, **({"judge_concurrency": 2} if role == "judge" else {"num_concurrent": 2})) == [None] * 40
+    assert server.calls(role) <= 2
+
+
+def refusing(field, status=400, words="Unrecognized request argument supplied: {}"):
+    def answer(asked):
+        return refused(status, words.format(field)) if field in asked.body else "8 6"
+
+    return answer
+
+
+@both
+@pytest.mark.parametrize(
+    ("field", "status", "words"),
+    [
+        ("temperature", 400, "Unsupported value: '{}' does not support 0 with this model."),
+        ("temperature", 422, "nope"),
+        ("seed", 400, "Unrecognized request argument supplied: {}"),
+        ("stop", 500, "Internal Server Error"),
+        ("stop", 400, "unexpected keyword"),
+        ("max_tokens", 400, "Unsupported parameter: '{}'. Use 'max_completion_tokens' instead."),
+    ],
+)
+def test_a_field_that_is_refused_is_left_out_from_then_on(server, ask, role, field, status, words, quick):
+    if role == "judge" and field in ("seed", "stop"):
+        pytest.skip("the judge is not sent these")
+    server.script(role, refusing(field, status, words))
+    assert ask(role, 20) == ["8 6"] * 20
+    assert server.calls(role) <= 20 + (20 if role == "judge" else 4) + 6 and field not in server.asked[role][-1].body
+    without = ask.outcomes[-1].dialect if role == "judge" else ask.outcomes[-1].without
+    assert ("max_completion_tokens" if field == "max_tokens" else field) in without
+
+
+def test_a_refusal_that_quotes_a_prompt_teaches_nothing(server, ask):
+    def answer(asked):
+        return refused(400, "cannot process: 'which temperature and seed?'") if asked.text == "question 3" else "8 6"
+
+    server.script("model", answer)
+    assert ask("model", 6) == ["8 6"] * 3 + [None] + ["8 6"] * 2
+    (last,) = [asked.body for asked in server.asked["model"] if asked.text == "question 5"]
+    assert {"temperature", "seed"} <= last.keys() and ask.outcomes[-1].without == ()
+
+
+@both
+@pytest.mark.parametrize(
+    "words", ["valid range of max_tokens is [1, 64]", "max_tokens is too large: this model supports at most 64 tokens"]
+)
+def test_a_named_limit_caps_that_call_alone(server, ask, role, words):
+    server.script(role, lambda asked: refused(400, words) if asked.body["max_tokens"] > 64 else "8 6")
+    assert ask(role, 2) == ["8 6"] * 2
+    assert {asked.body["max_tokens"] for asked in server.asked[role]} == {64, 1024 if role == "judge" else 256}
+    assert (ask.outcomes[0].dialect if role == "judge" else ask.outcomes[0].without) in ([], ())
+
+
+def test_a_refusal_for_want_of_room_gets_more_room(server, make_judge):
+    words = "Could not finish the message because max_tokens or model output limit was reached."
+    server.script("judge", lambda asked: refused(400, words) if asked.body["max_tokens"] < 4000 else "8 6")
+    judge = make_judge(judge_max_tokens=1024)
+    judge.check(QUESTION)
+    assert isinstance(judge.ask([QUESTION], "Judging")[0], Verdict)
+
+
+@pytest.mark.parametrize(
+    "refusal", [refused(400, "grammar is not allowed"), refused(400, "response_schema: no"), refused(500, "oops")]
+)
+def test_a_judge_that_refuses_a_schema_in_any_words_is_asked_without(server, make_judge, refusal, quick):
+    from dataclasses import replace
+
+    server.script("judge", lambda asked: refusal if "response_format" in asked.body else "8 6")
+    (verdict,) = make_judge().ask([replace(QUESTION, schema={"type": "object"})], "Judging")
+    assert verdict.value == (8, 6) and verdict.dialect == ["response_format"]
+
+
+def test_a_long_call_is_limited_as_a_whole(server, ask):
+    server.script("judge", said("8 6", delay=3))
+    begun = time.monotonic()
+    assert ask("judge", judge_timeout=0.3, judge_max_retries=0) == [None]
+    assert time.monotonic() - begun < 2.5
+
+
+@both
+def test_a_proxy_does_not_stand_before_a_loopback_address(server, ask, role, monkeypatch):
+    for name in ("HTTP_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    server.script(role, "8 6")
+    assert ask(role) == ["8 6"]
+
+
+def test_fields_of_ones_own_are_sent_with_each_call_and_make_another_cache_entry(server, ask, make_judge):
+    server.script("judge", "8 6")
+    ask("judge", judge_extra_body={"enable_thinking": False})
+    assert server.asked["judge"][0].body["enable_thinking"] is False
+    assert ask.judge.key(QUESTION) != make_judge().key(QUESTION)
+
+
+def test_azure_is_asked_with_its_version_and_its_header(server, make_judge, monkeypatch):
+    monkeypatch.setenv("JUDGE_API_KEY", "azure-key-1")
+    server.script("judge", "8 6")
+    judge = make_judge(judge_base_url=f"{server.url()}?api-version=2024-10-21")
+    assert isinstance(judge.ask([QUESTION], "Judging")[0], Verdict)
+    (asked,) = server.asked["judge"]
+    assert asked.headers["api-key"] == "azure-key-1"
+
+
+def test_a_short_key_is_not_looked_for_in_replies(server, make_judge, monkeypatch):
+    monkeypatch.setenv("JUDGE_API_KEY", "1")
+    server.script("judge", "1 6")
+    (verdict,) = make_judge().ask([QUESTION], "Judging")
+    assert verdict.value == (1, 6) and verdict.reply == "1 6"
+
+
+def test_answers_tell_what_the_server_said_of_them(server, ask):
+    server.script("model", said("yes", model="m-2026"))
+    ask("model")
+    (answer,) = ask.outcomes
+    assert isinstance(answer, Answered)
+    assert (answer.finish, answer.model, answer.prompt_tokens, answer.completion_tokens) == ("stop", "m-2026", 100, 4)
