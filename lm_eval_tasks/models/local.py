@@ -164,7 +164,7 @@ class HFAudio(HFLM):
             if not isinstance(request.args[0], JsonChatStr):
                 raise ValueError(f"{request.task_name}: this model takes chats; add --apply_chat_template.")
         try:
-            size = self._checks.run(requests, self._batch_size())
+            size = self._checks.run(requests, self._size_asked_for())
         except Deaf as error:
             raise ModelUnavailable(f"{self.generator.name}: {error}") from None
         work = Work(self.prompts.read, self.prompts.encode, self.generator)
@@ -181,7 +181,7 @@ class HFAudio(HFLM):
 
     loglikelihood_rolling = loglikelihood
 
-    def _batch_size(self) -> int:
+    def _size_asked_for(self) -> int:
         automatic = str(self.batch_size).startswith("auto")
         return max(1, int(self.max_batch_size or 1 if automatic else self.batch_size))
 
