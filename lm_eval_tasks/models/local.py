@@ -172,6 +172,7 @@ class HFAudio(HFLM):
         with tqdm(total=len(requests), disable=quiet, desc="Answering", dynamic_ncols=True) as bar:
             batches = Batches(work, requests, size, self._store, bar)
             batches.run()
+        self._checks.found["batch_size"] = batches.size
         batches.conclude(bool(self.cache_hook.dbdict), self.world_size)
         return batches.answers
 
