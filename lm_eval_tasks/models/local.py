@@ -164,7 +164,7 @@ class HFAudio(HFLM):
             if not isinstance(request.args[0], JsonChatStr):
                 raise ValueError(f"{request.task_name}: this model takes chats; add --apply_chat_template.")
         try:
-            size = self._checks.run(requests, self._batch_size())
+            size = self._checks.run(requests, self._size_asked_for())
         except Deaf as error:
             raise ModelUnavailable(f"{self.generator.name}: {error}") from None
         work = Work(self.prompts.read, self.prompts.encode, self.generator)
@@ -172,6 +172,7 @@ class HFAudio(HFLM):
         with tqdm(total=len(requests), disable=quiet, desc="Answering", dynamic_ncols=True) as bar:
             batches = Batches(work, requests, size, self._store, bar)
             batches.run()
+        self._checks.found["batch_size"] = batches.size
         batches.conclude(bool(self.cache_hook.dbdict), self.world_size)
         return batches.answers
 
@@ -181,7 +182,7 @@ class HFAudio(HFLM):
 
     loglikelihood_rolling = loglikelihood
 
-    def _batch_size(self) -> int:
+    def _size_asked_for(self) -> int:
         automatic = str(self.batch_size).startswith("auto")
         return max(1, int(self.max_batch_size or 1 if automatic else self.batch_size))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import transformers
-from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs, resolve_max_length
+from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 
 from lm_eval_tasks.runs.answers import Answer
 
@@ -32,7 +32,7 @@ class Generator:
         self.model, self.tokenizer, self.limit = model, tokenizer, limit
         self.name = str(model.name_or_path)
         self._thought_end = _as_token(tokenizer, think_end_token) if think_end_token is not None else None
-        self._context = resolve_max_length(model.config, tokenizer, default=0)
+        self._context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         ends = model.generation_config.eos_token_id
         self._ends = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
         self._has_vocabulary = not isinstance(tokenizer, transformers.MistralCommonBackend)

@@ -70,6 +70,7 @@ def test_out_of_memory_halves_the_batch_and_loses_nothing(error, load, tmp_path,
     assert answers == load().generate_until(asked, disable_tqdm=True)
     assert sizes[:2] == [7, 4] and sizes.count(7) == 1 and max(sizes[sizes.index(2) :]) <= 3
     assert "Out of memory with 7 clips at once; going on with 4" in caplog.text
+    assert model.get_model_info()["hf_audio"]["batch_size"] == 2
 
 
 def test_a_later_batch_is_made_again_when_memory_ended_before_it(load, tmp_path, spoil):

@@ -14,11 +14,10 @@ from lm_eval_tasks import cli
 pytest.importorskip("fastapi")
 
 
-@pytest.mark.parametrize("family", ["qwen2_audio", "voxtral"])
-def test_a_run_with_transformers_serve(family, checkpoint, server, tmp_path):
+def test_a_run_with_transformers_serve(checkpoint, server, tmp_path):
     server.script("judge", "8 6")
     program = Path(sys.executable).with_name("transformers")
-    command = f"{shlex.quote(str(program))} serve {checkpoint(family)} --port {{port}} --device cpu --dtype float32"
+    command = f"{shlex.quote(str(program))} serve {checkpoint()} --port {{port}} --device cpu --dtype float32"
     metadata = {"local_path": "sample", "judge_model": "judge-1", "judge_base_url": server.url()}
     status = cli.main(
         [
