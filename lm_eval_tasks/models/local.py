@@ -30,10 +30,10 @@ except ImportError as error:
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.registry import register_model
-from lm_eval.models.api_models import JsonChatStr
 from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
+from lm_eval_tasks.harness.compat import JsonChatStr
 from lm_eval_tasks.models.local_batches import Batches, Work
 from lm_eval_tasks.models.local_checks import Checks
 from lm_eval_tasks.models.local_families import FAMILIES, Family

@@ -19,8 +19,7 @@ from accelerate.utils.memory import should_reduce_batch_size
 from lm_eval.api.instance import Instance
 from tqdm import tqdm
 
-from lm_eval_tasks.audio.clips import BadAudio
-from lm_eval_tasks.errors import ModelUnavailable
+from lm_eval_tasks.errors import BadAudio, ModelUnavailable
 from lm_eval_tasks.models.local_prompt import Chat, references, stored_text
 from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from lm_eval.api.instance import Instance
 
-from lm_eval_tasks.audio.clips import BadAudio
+from lm_eval_tasks.errors import BadAudio
 from lm_eval_tasks.models.local_batches import free_memory, groups, lacks_memory
 from lm_eval_tasks.models.local_generate import Generator
 from lm_eval_tasks.models.local_prompt import SERVER_WAY, Chat, Deaf, Prompts, references

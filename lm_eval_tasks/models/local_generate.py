@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 import transformers
-from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 
+from lm_eval_tasks.harness.compat import handle_stop_sequences, normalize_gen_kwargs
 from lm_eval_tasks.runs.answers import Answer
 
 

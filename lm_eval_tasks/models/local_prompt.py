@@ -15,11 +15,11 @@ import soundfile
 import soxr
 import torch
 import transformers
-from lm_eval.models.api_models import JsonChatStr
 
 from lm_eval_tasks.audio.clips import read_samples
 from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.harness.chat import REFERENCE, AudioChat
+from lm_eval_tasks.harness.compat import JsonChatStr
 
 IDENTITY = "model"
 """The key of a chat's first message that names the checkpoint: one model's cached answers are never another's."""
@@ -253,7 +253,7 @@ def _in_parts(chat: Chat) -> list[dict[str, Any]]:
 def _samples(ref: dict[str, Any], rate: int) -> numpy.ndarray:
     """A clip at ``rate``, by way of the rate that the option ``audio_sample_rate`` asks for."""
     asked = ref.get("resample") or rate
-    samples = read_samples(ref["path"], asked)
+    samples = read_samples(ref["path"], asked, ref.get("hash"))
     return samples if asked == rate else soxr.resample(samples, asked, rate)
 
 
