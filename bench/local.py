@@ -57,12 +57,13 @@ def main() -> None:
         began, used = time.monotonic(), time.process_time()
         evaluate(model, source, url, work)
         whole, used = time.monotonic() - began, time.process_time() - used
+        clips = len(list(source.glob("Chat/*/*.wav")))
     beside = whole - sum(waits)
     print(
-        f"\n{chosen.family}, {chosen.records} clips in {len(waits)} batches, load before {load:.1f}\n"
+        f"\n{chosen.family}, {clips} clips in {len(waits)} batches, load before {load:.1f}\n"
         f"whole run {whole:.1f} s, in generate {sum(waits):.1f} s; beside it {beside:.1f} s: "
-        f"{100 * beside / whole:.1f} % of the run, {1000 * beside / chosen.records:.0f} ms a clip "
-        f"(CPU {1000 * used / chosen.records:.0f} ms a clip)"
+        f"{100 * beside / whole:.1f} % of the run, {1000 * beside / clips:.0f} ms a clip "
+        f"(CPU {1000 * used / clips:.0f} ms a clip)"
     )
 
 

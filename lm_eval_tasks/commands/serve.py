@@ -32,7 +32,8 @@ import yaml
 from lm_eval_tasks.errors import ModelUnavailable
 
 OWN_MODEL = "audio-chat-completions"
-HELP = """options of lm-eval-tasks run itself:
+HELP = """
+options of lm-eval-tasks run itself:
   --serve COMMAND         start this server for the run and end it with the run. {port} in it becomes a free port,
                           as in --serve 'vllm serve MODEL --port {port}'. Any OpenAI-compatible server will do.
   --serve_timeout SECONDS how long it may take to come up (default: 1800)
@@ -63,7 +64,10 @@ def main(arguments: list[str]) -> int:
     own.add_argument("--serve_timeout", type=float, default=1800.0)
     given, rest = own.parse_known_args(arguments)
     if {"-h", "--help"} & set(rest):
-        print(HELP)
+        try:
+            return run(rest)
+        finally:  # which the harness's help ends as well
+            print(HELP)
     if given.serve is None:
         return run(rest)
     words = shlex.split(given.serve)

@@ -119,11 +119,12 @@ class HFAudio(HFLM):
             )
             return
         try:
-            self._model.load_adapter(pretrained, adapter, adapter_kwargs=where)
-        except (ImportError, ValueError) as error:
+            weights = cached_file(pretrained, "adapter_model.safetensors", **where)
+            self._model.load_adapter(str(Path(weights).parent), adapter)
+        except (ImportError, OSError, ValueError) as error:
             said = " ".join(str(error).split())
             raise ModelUnavailable(
-                f"{pretrained} hears through its adapter {adapter}: pip install -U peft ({said})"
+                f"{pretrained} hears through its adapter {adapter}; it cannot be loaded (pip install -U peft): {said}"
             ) from None
 
     @property

@@ -172,25 +172,15 @@ class Prompts:
         return self.processor(text=texts, return_tensors="pt", **given)
 
     def _from_files(self, chats: list[Chat]) -> Any:
-        conversations = []
-        for chat in chats:
+        def with_files(chat: Chat) -> list[dict[str, Any]]:
             clips = iter(chat.clips)
-            conversations.append(
-                [
-                    message
-                    if isinstance(message["content"], str)
-                    else {
-                        **message,
-                        "content": [
-                            {"type": "audio", "base64": _wav(next(clips), self.rate)}
-                            if part["type"] == "audio"
-                            else part
-                            for part in message["content"]
-                        ],
-                    }
-                    for message in chat.messages
-                ]
-            )
+
+            def filled(part: dict[str, Any]) -> dict[str, Any]:
+                return {"type": "audio", "base64": _wav(next(clips), self.rate)} if part["type"] == "audio" else part
+
+            return [{**message, "content": list(map(filled, message["content"]))} for message in _in_parts(chat)]
+
+        conversations = [with_files(chat) for chat in chats]
         return self.processor.apply_chat_template(conversations, continue_final_message=_continues(chats[0]))
 
     def _render(self, chat: Chat) -> str:
@@ -199,17 +189,19 @@ class Prompts:
         Raises:
             Deaf: no form has.
         """
+        said = ""
         for form in self._forms:
             try:
                 text = self._apply(form(chat), chat)
-            except Exception:  # a template fails as it likes at what it does not know
+            except Exception as error:  # a template fails as it likes at what it does not know
+                said = said or f" ({' '.join(str(error).split())[:200]})"
                 continue
             places = text.count(self._token) if self._token else 0
             if places == len(chat.clips) and all(words in text for words in chat.texts):
                 self._forms.sort(key=lambda other: other is not form)  # the next chat is likely to need the same
                 return text
         what = "no place for a clip" if chat.clips else "no place for the text"
-        raise Deaf(f"the checkpoint's chat template leaves {what}: {SERVER_WAY}")
+        raise Deaf(f"the checkpoint's chat template leaves {what}{said}: {SERVER_WAY}")
 
     def _apply(self, messages: list[dict[str, Any]], chat: Chat) -> str:
         goes_on = _continues(chat)
