@@ -46,7 +46,7 @@ test-local: $(LOCAL_VENV)/.ready
 $(LOCAL_VENV)/.ready: pyproject.toml
 	@[ -x $(LOCAL_VENV)/bin/pip ] || $(PYTHON) -m venv $(LOCAL_VENV)
 	@echo 'Installing torch and transformers into $(LOCAL_VENV), which can take some minutes'
-	@for what in '$(TORCH)' "--editable .[local,serving,test] mistral-common"; do \
+	@for what in '$(TORCH)' "--editable .[local,serving,test] mistral-common peft"; do \
 	  $(LOCAL_VENV)/bin/python -m pip install --disable-pip-version-check --quiet $$what >$(LOCAL_VENV)/install.log 2>&1 \
 	    || { tail -n 30 $(LOCAL_VENV)/install.log >&2; exit 1; }; \
 	done

@@ -38,7 +38,8 @@ class Checks:
 
     def __init__(self, prompts: Prompts, generator: Generator) -> None:
         self.prompts, self.generator = prompts, generator
-        self.found: dict[str, Any] = {"model_class": type(generator.model).__name__, "sampling_rate": prompts.rate}
+        base = getattr(generator.model, "get_base_model", lambda: generator.model)()  # below a PEFT adapter
+        self.found: dict[str, Any] = {"model_class": type(base).__name__, "sampling_rate": prompts.rate}
         self._hears = False
         self._exact = True
 

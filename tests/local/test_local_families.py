@@ -78,3 +78,18 @@ def test_speech_weights_that_stand_beside_the_model_are_loaded(checkpoint, load,
     asked = requests(model, tmp_path, [1.0, 2.0])
     assert model.model.active_adapters() == ["speech-lora"]
     assert model.generate_until(asked, disable_tqdm=True) != without.generate_until(asked, disable_tqdm=True)
+
+
+def test_an_adapter_of_peft_goes_on_top_and_makes_it_another_model(load, tmp_path):
+    peft = pytest.importorskip("peft")
+    plain = load()
+    asked = requests(plain, tmp_path, [1.0, 2.0])
+    answers = plain.generate_until(asked, disable_tqdm=True)
+    tuned = peft.get_peft_model(
+        load().model, peft.LoraConfig(target_modules=r".*language_model.*q_proj", init_lora_weights=False)
+    )
+    tuned.save_pretrained(tmp_path / "adapter")
+    model = load(peft=str(tmp_path / "adapter"), batch_size=2)
+    assert model.generate_until(asked, disable_tqdm=True) != answers
+    assert model.get_model_info()["hf_audio"]["model_class"] == "Qwen2AudioForConditionalGeneration"
+    assert model._identity != plain._identity
