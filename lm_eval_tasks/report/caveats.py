@@ -32,7 +32,7 @@ def _of_the_run(run: Run) -> Iterable[str]:
         yield t("Made with --limit {n}: a trial on part of the docs, not a result of the benchmark.", n=run.limit)
     if run.damaged:
         some = listed([str(damage) for damage in run.damaged])
-        yield t("Lines of its sample files that could not be used: {n} ({some}).", n=len(run.damaged), some=some)
+        yield t("{n} lines of its sample files could not be used ({some}).", n=len(run.damaged), some=some)
     yield from (f"{note}." for note in (*run.notes, *mismatches(run)))
 
 
@@ -180,7 +180,7 @@ def _gaps(run: Run, benchmark: str) -> Iterable[str]:
         ]
         rows = [row for name in missing for row in groups_of(name)]
         total = len(facts.RECORDS[benchmark])
-        sentence = t("{n} of {total} tasks are missing: {names}", n=len(missing), total=total, names=", ".join(named))
+        sentence = t("{n} of {total} tasks missing: {names}", n=len(missing), total=total, names=", ".join(named))
         yield f"{title}: {sentence}{_consequence(run, benchmark, rows)}."
     had, whole = records(run, benchmark)
     if run.limit is None and 0 < had + sum(len(names) for _, _, names in without) < whole:

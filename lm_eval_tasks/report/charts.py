@@ -69,7 +69,7 @@ class _Drawing:
         self._add("circle", f"dot {css}", tip, None, cx=float(x), cy=float(y), r=5.5)
 
     def bar(self, x: float, y: float, width: float, height: float, css: str, tip: str) -> None:
-        self._add("rect", f"bar {css}", tip, None, x=float(x), y=float(y), width=float(width), height=float(height))
+        self._add("rect", f"block {css}", tip, None, x=float(x), y=float(y), width=float(width), height=float(height))
 
     def steps(self, points: Iterable[tuple[float, float]], css: str) -> None:
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

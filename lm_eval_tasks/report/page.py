@@ -40,7 +40,7 @@ def to_html(runs: list[Run], report: Path, room: int = 0, language: str = "en") 
     script = "\n".join(['"use strict";', "(() => {", *(_static(name) for name in _SCRIPTS), "})();"])
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     data = _data(runs, clips)
-    data["words"] = {english: other for english, other in texts.chinese().items() if f'"{english}"' in script}
+    data["words"] = {english: other for english, other in texts.chinese().items() if len(english) <= 80}
     intervals = [intima.all_intervals(run) for run in runs]
     bodies = {}
     for name in dict.fromkeys([language, *texts.LANGUAGES]):

@@ -184,7 +184,7 @@ class _Values:
     def add(self, name: str, value: Any) -> None:
         if name.rpartition(".")[2] == "model_args" and isinstance(value, str):
             value = dict(part.partition("=")[::2] for part in value.split(",")) if "=" in value else value
-        if isinstance(value, dict) and (value or not name):
+        if isinstance(value, dict):
             for key, inner in value.items():
                 self.add(f"{name}.{text(key)}" if name else text(key), inner)
             return

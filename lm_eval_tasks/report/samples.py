@@ -63,7 +63,7 @@ def _most_looked_at(docs: dict[tuple[str, str], dict[str, Any]]) -> list[tuple[s
     turns = (
         sorted(judged, key=lambda key: min(scores[key])),
         sorted(judged, key=lambda key: -max(scores[key])),
-        sorted(judged, key=lambda key: min(scores[key]) - max(scores[key])),
+        sorted((k for k in judged if min(scores[k]) < max(scores[k])), key=lambda k: min(scores[k]) - max(scores[k])),
         [key for key, doc in docs.items() if any(x and not x["j"] for x in doc["x"])],
     )
     ranked = [key for turn in zip_longest(*turns) for key in turn if key is not None]

@@ -68,10 +68,11 @@ class Table:
         """The title, with the run where the table is one run's."""
         return f"{self.title} ({self.run})" if self.run else self.title
 
-    def columns(self) -> list[tuple[bool, bool]]:
-        """Returns for each column but the first whether it holds text, and whether it has standard errors."""
+    def columns(self) -> list[tuple[bool, int]]:
+        """Returns for each column but the first whether it holds text, and the length of its longest error."""
         cells = [[row.cells[place] for row in self.rows if row.cells] for place in range(len(self.head) - 1)]
-        return [(any(cell.words for cell in column), any(cell.error for cell in column)) for column in cells]
+        longest = [max((len(cell.error) for cell in column), default=0) for column in cells]
+        return [(any(cell.words for cell in column), length) for column, length in zip(cells, longest, strict=True)]
 
     def reasons(self) -> list[tuple[str, str]]:
         """Returns (what is printed, why) once for each reason for a missing number, in the order of the cells."""
