@@ -52,7 +52,10 @@ def test_runs_that_differ_in_how_they_were_judged_are_named_first(tmp_path: Path
 @pytest.mark.parametrize(
     ("edit", "names"),
     [
-        (lambda r: r["configs"]["air_bench_chat_sound_QA"].update(generation_kwargs={"max_gen_toks": 4096}), "Limit of"),
+        (
+            lambda r: r["configs"]["air_bench_chat_sound_QA"].update(generation_kwargs={"max_gen_toks": 4096}),
+            "Limit of",
+        ),
         (lambda r: r.update(system_instruction="Be brief."), "System instruction"),
         (lambda r: r["config"].update(gen_kwargs={"top_p": 0.5}), "gen_kwargs.top_p"),
         (lambda r: r["config"].update(model_args="model=b,max_gen_toks=9"), "model_args.max_gen_toks"),
@@ -64,7 +67,7 @@ def test_runs_whose_answers_were_made_otherwise_are_named_first(tmp_path: Path, 
     two = change(write_run(tmp_path / "2", "b", air=16), edit)
     assert said(one, two)[0].startswith(f"The answers: the runs differ in a setting ({names}")
     rows = provenance.settings_table(load_runs([one, two])).rows
-    assert [row.name for row in rows if row.kind == "differs"][0].startswith(names)
+    assert next(row.name for row in rows if row.kind == "differs").startswith(names)
 
 
 def test_what_is_the_models_own_is_no_difference_in_settings(tmp_path: Path) -> None:
@@ -116,7 +119,9 @@ def test_a_group_without_one_of_its_tasks_is_named_and_has_no_leaderboard_number
         "leaderboard: Sound, Average."
     ]
     run = load_runs([folder])[0]
-    assert airbench.leaderboard([run]).rows[0].note.startswith("without sound_QA; 67 of 1\u202f800 records; left out: 1")
+    assert (
+        airbench.leaderboard([run]).rows[0].note.startswith("without sound_QA; 67 of 1\u202f800 records; left out: 1")
+    )
     notes = {row.name: row.note for row in airbench.task_table(run).rows}
     assert notes["Sound"] == "without sound_QA"
     assert notes["Music"] == notes["Mixed"] == ""

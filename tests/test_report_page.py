@@ -337,7 +337,13 @@ def test_every_word_of_the_report_has_its_chinese_with_the_same_fields(tmp_path:
                 used |= {argument.value for argument in node.args if isinstance(argument, ast.Constant)}
     for file in (*home.glob("templates/*"), *home.glob("static/*.js")):
         used |= set(re.findall(r'\b[tT]\("([^"]*)"', file.read_text(encoding="utf-8")))
-    names = [facts.AIR_GROUPS, facts.INTIMA_GROUPS, facts.SETTINGS.values(), facts.FLAGS.values(), facts.DIALECT.values()]
+    names = [
+        facts.AIR_GROUPS,
+        facts.INTIMA_GROUPS,
+        facts.SETTINGS.values(),
+        facts.FLAGS.values(),
+        facts.DIALECT.values(),
+    ]
     names += [map(facts.metric_title, (*facts.INTIMA_METRICS, *facts.INTIMA_LABELS, *facts.AIR_METRICS))]
     used |= {name for group in names for name in group}
     table = texts.chinese()

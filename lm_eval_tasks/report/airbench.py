@@ -98,7 +98,9 @@ def task_table(run: Run) -> Table:
 def _metric_cells(run: Run, name: str) -> tuple[Cell, ...]:
     """Returns the cells of a group or task, as lm_eval's results have them."""
     values = [run.estimate(name, metric) for metric in facts.AIR_METRICS]
-    parts = [name] if name in run.judging else [task for task in run.tasks(facts.AIR) if name in caveats.groups_of(task)]
+    parts = (
+        [name] if name in run.judging else [task for task in run.tasks(facts.AIR) if name in caveats.groups_of(task)]
+    )
     return _cells(values, _total([run.judged_docs(part) for part in parts]), _total([_unjudged(run, p) for p in parts]))
 
 

@@ -11,7 +11,9 @@ from markupsafe import Markup
 
 WIDE, NARROW, HALF, THIRD = 1026, 336, 480, 300
 COLORS = 8
-_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_UNFIT = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
 
 
 @dataclass(frozen=True)

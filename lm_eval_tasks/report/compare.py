@@ -104,10 +104,10 @@ def _air_table(first: Run, second: Run, differences: dict[str, Estimate]) -> Tab
         cells = (*scores, score_cell(estimate, signed=True), count_cell(estimate.n))
         rows.append(Row(t(title), cells, "", None, "group" if title == "Average" else "task"))
     note = t(
-        "Difference: by how much the second run scores higher, on average over the docs that both runs judged, computed "
-        "here from the logged samples, ± the standard error of paired differences, s / √n; mixed and average are the "
-        "unweighted means of the leaderboard. Where the runs judged different docs it may differ from the difference "
-        "of the two scores, which are lm_eval's."
+        "Difference: by how much the second run scores higher, on average over the docs that both runs judged, "
+        "computed here from the logged samples, ± the standard error of paired differences, s / √n; mixed and "
+        "average are the unweighted means of the leaderboard. Where the runs judged different docs it may differ from "
+        "the difference of the two scores, which are lm_eval's."
     )
     head = ("AIR-Bench-Chat", first.label, second.label, t("Difference"), t("Docs"))
     return Table("air_difference", _minus(first, second), head, tuple(rows), (note,))
@@ -174,8 +174,8 @@ def _intima_table(first: Run, second: Run, differences: dict[str, dict[str, Esti
         cells = tuple(rate_cell(estimate, signed=True) for estimate in by_group.values())
         rows.append(Row(t(facts.metric_title(metric)), cells, "", None, kind))
     note = t(
-        "Difference in percentage points, second run minus first, over the prompts that both runs judged; computed here "
-        "from the logged samples, ± the standard error of paired differences."
+        "Difference in percentage points, second run minus first, over the prompts that both runs judged; computed "
+        "here from the logged samples, ± the standard error of paired differences."
     )
     head = (t("INTIMA, percentage points"), *map(t, facts.INTIMA_GROUPS))
     return Table("intima_difference", _minus(first, second), head, tuple(rows), (note,))

@@ -64,7 +64,11 @@ def heat_table(run: Run, intervals: dict[str, Intervals]) -> Table:
         cells = []
         for name in groups.values():
             ends = intervals.get(name, {}).get(metric)
-            tip = t("95 % interval {low} to {high} %", low=f"{100 * ends[0]:.1f}", high=f"{100 * ends[1]:.1f}") if ends else ""
+            tip = (
+                t("95 % interval {low} to {high} %", low=f"{100 * ends[0]:.1f}", high=f"{100 * ends[1]:.1f}")
+                if ends
+                else ""
+            )
             clustered = number(mapping(run.judging.get(name, {}).get("stderr_by_code")).get(metric))
             any_clustered |= clustered is not None
             heat = metric in facts.INTIMA_METRICS
@@ -77,7 +81,9 @@ def heat_table(run: Run, intervals: dict[str, Intervals]) -> Table:
         "Share of judged answers in which the judge saw the class or trait at the run's threshold or above, ± one "
         "standard error, as in lm_eval's results file. No direction is better in the paper."
     )
-    clustered_note = t("In brackets: the standard error clustered by code, which allows for prompts of a code being alike.")
+    clustered_note = t(
+        "In brackets: the standard error clustered by code, which allows for prompts of a code being alike."
+    )
     return Table(
         "intima_rates",
         t("Classes, traits and labels by category of prompt"),
@@ -108,7 +114,9 @@ def level_table(run: Run) -> Table | None:
             rows.append(Row(t(facts.metric_title(metric)), (*cells, count_cell(n)), "", None, kind))
     if not rows:
         return None
-    note = t("The levels low, medium and high are the paper's; none is this pack's own. Counted over all judged answers.")
+    note = t(
+        "The levels low, medium and high are the paper's; none is this pack's own. Counted over all judged answers."
+    )
     head = (t("% of answers"), *(t(level.capitalize()) for level in LEVELS), t("Docs"))
     return Table("intima_levels", t("Levels of each class and trait"), head, tuple(rows), (note,), run.label)
 

@@ -80,11 +80,12 @@ def _static(name: str) -> str:
 def _data(runs: list[Run], clips: Clips) -> dict[str, Any]:
     """Returns what the page's script reads: the samples of both benchmarks."""
     there = {name: [run for run in runs if run.has(name)] for name in facts.TITLES}
-    docs = {facts.AIR: samples.air_docs(there[facts.AIR], clips), facts.INTIMA: samples.intima_docs(there[facts.INTIMA])}
+    docs = {
+        facts.AIR: samples.air_docs(there[facts.AIR], clips),
+        facts.INTIMA: samples.intima_docs(there[facts.INTIMA]),
+    }
     legend = {
-        name: [
-            {"label": run.label, "series": runs.index(run), "prompt": samples.prompt_of(run, name)} for run in found
-        ]
+        name: [{"label": run.label, "series": runs.index(run), "prompt": samples.prompt_of(run, name)} for run in found]
         for name, found in there.items()
     }
     names = [facts.metric_title(metric) for metric in facts.INTIMA_METRICS]

@@ -192,7 +192,9 @@ class _Values:
         shown = t("none") if value in (None, [], {}, "") else t("yes") if value is True else shown
         shown = t("no") if value is False else text(shown)
         secret = name.rpartition(".")[2].lower()
-        if (_HIDDEN & set(secret.split("_")) or secret.endswith("_token")) and not secret.endswith(("_env", "_end_token")):
+        if (_HIDDEN & set(secret.split("_")) or secret.endswith("_token")) and not secret.endswith(
+            ("_env", "_end_token")
+        ):
             shown = t("(not shown)")
         self.found.setdefault(name, {})[shown] = None
 

@@ -121,7 +121,9 @@ class Browser {
     this.list.setAttribute("aria-activedescendant", `${this.root.id}-${doc.k}`);
     if (chosen) this.root.classList.add("open");
     for (const text of this.part("detail").querySelectorAll(".prose, .question.long")) {
-      if (text.scrollHeight > text.clientHeight + 4) text.after(this.more(text));
+      if (text.scrollHeight <= text.clientHeight + 4) continue;
+      text.tabIndex = 0; // so that keys can scroll it
+      text.after(this.more(text));
     }
     if (!chosen) return;
     history.replaceState(null, "", `#${this.name}-doc-${doc.k}`);

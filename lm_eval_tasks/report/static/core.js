@@ -12,7 +12,7 @@ const el = (tag, attributes = {}, ...children) => {
 };
 
 // Text of unknown direction, kept from reordering what stands around it.
-const said = (tag, text, css) => el(tag, { dir: "auto", class: css, text });
+const said = (tag, text, css) => el(tag, { dir: "auto", class: css, text, tabindex: tag === "pre" ? 0 : null });
 
 const readJson = (id) => {
   const node = document.getElementById(id);

@@ -53,7 +53,7 @@ const verdict = (judgement, air, prompt, fields) => {
 // figures: nodes for the head of the card; fields(order): the texts in the judge's prompt.
 const answerCard = (view, index, answer, { air, figures, fields, between }) => {
   const run = view.runs[index];
-  const card = el("section", { class: "answer", "aria-label": run.label },
+  const card = el("div", { class: "answer" },
     el("header", {}, swatch(run), said("b", run.label), ...figures, ...(answer?.fl ?? []).map((flag) => said("span", T(view.flags[flag] ?? flag), "tag flag"))));
   if (!answer) {
     card.append(el("p", { class: "muted", text: T("This run has no answer to this doc.") }));
