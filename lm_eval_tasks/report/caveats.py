@@ -38,7 +38,6 @@ def _of_the_run(run: Run) -> Iterable[str]:
 
 def _of_a_benchmark(run: Run, benchmark: str) -> Iterable[str]:
     title, (asked, answered) = facts.TITLES[benchmark], run.judges(benchmark)
-    yield from _gaps(run, benchmark)
     values = provenance.judge_settings(run, benchmark)
     demo = facts.DEMO_JUDGE in [*asked, *answered]
     if demo:
@@ -49,6 +48,7 @@ def _of_a_benchmark(run: Run, benchmark: str) -> Iterable[str]:
         )
     if values.get("local_path") == "sample":
         yield t("{title}: made on the few samples of the pack, not on the benchmark's data.", title=title)
+    yield from _gaps(run, benchmark)
     names = ", ".join(asked)
     if benchmark == facts.AIR and asked and asked != [facts.OFFICIAL_JUDGE] and not demo:
         yield t(
