@@ -27,6 +27,9 @@ OPENAI_BASE_URL = "https://api.openai.com/v1"
 OFFICIAL_AIR_BENCH_JUDGE = "gpt-4-0125-preview"
 """The judge behind the published leaderboard (README of the official AIR-Bench repository)."""
 
+OFFICIAL_JUDGE_GONE = "2026-03-26"
+"""The day on which OpenAI shut that judge down."""
+
 NO_KEY = "none"
 """What is sent as a key to a server that asks for none."""
 
@@ -50,6 +53,7 @@ class JudgeSettings(BaseModel):
     judge_patience: float = Field(900.0, gt=0, allow_inf_nan=False)
     judge_check: Literal["error", "warn"] = "error"
     judge_extra_body: dict[str, Any] | None = None
+    empty_answers: Literal["leave_out", "judge"] = "leave_out"
 
     @field_validator("judge_base_url")
     @classmethod
@@ -163,6 +167,8 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
     given |= own if isinstance(own, dict) else {}
     preset = {key: os.environ[ENV_PREFIX + key.upper()] for key in model.model_fields if _in_environment(key)}
     found = preset | {key: given[key] for key in model.model_fields if given.get(key) is not None}
+    if "judge_base_url" not in found:
+        found |= _openai_base_url(found)
     try:
         return model(**found)
     except ValidationError as error:
@@ -174,6 +180,39 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
         }
         where = " and ".join(sorted(places))
         raise ValueError(f"{benchmark}: {problems}. Set it in {where} (see the README's table).") from None
+
+
+def _openai_base_url(found: dict[str, Any]) -> dict[str, str]:
+    """The judge's address from ``OPENAI_BASE_URL``, to which the key in ``OPENAI_API_KEY`` belongs.
+
+    Raises:
+        ValueError: the judge has a key of its own, and it is not said whether that belongs there.
+    """
+    address = os.environ.get("OPENAI_BASE_URL", "").strip()
+    if not address:
+        return {}
+    if found.get("judge_api_key_env") or os.environ.get("JUDGE_API_KEY"):
+        raise ValueError(
+            "OPENAI_BASE_URL is set and the judge has a key of its own: say where that key belongs with judge_base_url "
+            f"in --metadata ({OPENAI_BASE_URL} for OpenAI)."
+        )
+    return {"judge_base_url": address}
+
+
+def check_judge(settings: JudgeSettings) -> None:
+    """Refuse a run that names no judge, since the protocol's own is gone; before anything is fetched or paid for.
+
+    Raises:
+        ValueError: says what to set.
+    """
+    if "judge_model" in settings.model_fields_set:
+        return
+    raise ValueError(
+        f"No judge_model is set, and the judge of the published protocol, {OFFICIAL_AIR_BENCH_JUDGE}, was shut down by "
+        f"OpenAI on {OFFICIAL_JUDGE_GONE}: no run can repeat the published scores with it. Name another judge in "
+        '--metadata, such as {"judge_model": "Qwen/Qwen3-32B", "judge_base_url": "http://127.0.0.1:8001/v1"}; an open '
+        "model with pinned weights is the only judge that stays the same. (With --predict_only any name will do.)"
+    )
 
 
 def check_names(given: dict[str, Any]) -> None:

@@ -21,21 +21,27 @@ from lm_eval.api.task import ConfigurableTask
 
 from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness import compat, notes
+from lm_eval_tasks.harness.identity import sign
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
 from lm_eval_tasks.harness.repeats import check_repeats
-from lm_eval_tasks.harness.requests import Asked, JudgedRequest, Questionnaire, ask_early, what_is_asked
+from lm_eval_tasks.harness.requests import (
+    EMPTY_ANSWER,
+    NO_ANSWER,
+    Asked,
+    JudgedRequest,
+    Questionnaire,
+    ask_early,
+    what_is_asked,
+)
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 from lm_eval_tasks.judge.records import describe, summarise
 from lm_eval_tasks.runs import waiting as waiting_room
 from lm_eval_tasks.runs.answers import finish_reason, storable_answer
 from lm_eval_tasks.runs.stored import load_run
-from lm_eval_tasks.settings import read_settings
+from lm_eval_tasks.settings import check_judge, read_settings
 
 log = logging.getLogger(f"lm_eval.{__name__}")
-
-NO_ANSWER = "no answer"
-"""How the reason of a doc begins that the model did not answer."""
 
 _unjudged_tasks: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
 """Tasks of this run whose answers are not judged yet: lm-eval generates for all tasks before it judges the first."""
@@ -75,9 +81,12 @@ class JudgedTask(ConfigurableTask):
         }  # tells a judged task's run
         self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
         self._replayed = config["metadata"].get("replay")
+        if not self._replayed and not compat.predictions_only():
+            check_judge(self.settings)
         self.left_out: dict[str, list[str]] = {}
         self.absent: dict[str, str] = {}
         self._ranks = 1
+        self._sent: dict[str, Any] = {}
         super().__init__(config=config)
 
     # What a benchmark defines
@@ -155,6 +164,9 @@ class JudgedTask(ConfigurableTask):
         self._run_options = {"rank": rank, "ranks": world_size, **options}
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         compat.set_requests(self, [JudgedRequest(**vars(instance)) for instance in self.instances])
+        if not self._replayed:
+            sign(self.instances, compat.model_behind(options))
+            self._sent = notes.generation_sent(compat.model_behind(options), self.instances)
         self._ranks = world_size
         if self._predicts_only():
             return
@@ -181,7 +193,7 @@ class JudgedTask(ConfigurableTask):
             self.config.metadata = {**(self.config.metadata or {}), "made_with": self._made_with()}
             return
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
-        asked = what_is_asked(self.instances, self.questions)
+        asked = what_is_asked(self.instances, self.questions, self.settings.empty_answers == "judge")
         judge = Judge.of(self.settings)
         every = Questionnaire(asked, judge.key)
         if self._replayed:
@@ -193,12 +205,14 @@ class JudgedTask(ConfigurableTask):
         keys = iter(every.keys)
         judgements = defaultdict(list)
         for one in asked:
-            lacking = Unjudged(f"{NO_ANSWER}: {one.missing}") if one.missing else None
+            lacking = Unjudged(one.missing, why=one.why) if one.missing else None
             record = {"benchmark": self.BENCHMARK}
             record |= self.judgement({name: lacking or next(outcomes) for name in every.names})
             for verdict in record["verdicts"]:
                 verdict["question"] = None if lacking else next(keys)  # by which a later rejudge knows it again
-            record["flags"] = [] if one.missing else self.flags(one.instance.doc, one.answer)
+            no_answer = one.missing not in (None, EMPTY_ANSWER)
+            record["flags"] = [] if no_answer else self.flags(one.instance.doc, one.answer)
+            record["why"] = next((verdict["why"] for verdict in record["verdicts"] if verdict["why"]), "")
             record["finish_reason"] = finish_reason(one.instance, one.repeat)
             judgements[id(one.instance), one.filter].append(record)
         for instance in self.instances:
@@ -277,6 +291,7 @@ class JudgedTask(ConfigurableTask):
             "judge_prompt": notes.judge_prompt(self.prompt_to_judge, self.trial_question().form),
             **over_ranks(counts, self._ranks),
             **extra,
+            **({"generation_sent": self._sent} if self._sent else {}),
             **self._made_with(),
             "left_out": self.left_out,
             "absent": self.absent,
@@ -289,7 +304,8 @@ class JudgedTask(ConfigurableTask):
                 "%s: all %d answers are identical; does the prompt reach the model?", self.task_name, len(answers)
             )
         if summary["flags"].get("empty_answer"):
-            log.warning("%s: %d empty answers, judged as such", self.task_name, summary["flags"]["empty_answer"])
+            told = "left out" if summary["unjudged"].get(EMPTY_ANSWER) else "judged as such"
+            log.warning("%s: %d empty answers, %s", self.task_name, summary["flags"]["empty_answer"], told)
         _unjudged_tasks.discard(self)
         if not summary["unjudged"]:
             judge.cache.set_finished(self._run_key)
@@ -297,7 +313,9 @@ class JudgedTask(ConfigurableTask):
             return
         kept = waiting_room.path_of(self)
         unjudged = sum(summary["unjudged"].values())
-        answered = unjudged - sum(n for reason, n in summary["unjudged"].items() if reason.startswith(NO_ANSWER))
+        answered = unjudged - sum(
+            n for reason, n in summary["unjudged"].items() if reason.startswith((NO_ANSWER, EMPTY_ANSWER))
+        )
         rejudge = " (with --log_samples)" + (f" or on {kept.parent}" if kept else "")
         log.warning(
             "%s: %d UNJUDGED answers are in no number.%s To finish: run the same command again (with --use_cache the "
@@ -319,5 +337,5 @@ class JudgedTask(ConfigurableTask):
 
     def settings_in_results(self) -> dict[str, Any]:
         """Everything that shapes the numbers, under the names of the options."""
-        keys = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens")
+        keys = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens", "empty_answers")
         return {key: getattr(self.settings, key) for key in keys} | self.shaping_settings()
