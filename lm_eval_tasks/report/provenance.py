@@ -16,8 +16,9 @@ from lm_eval_tasks.report.texts import t
 _COUNTS = ("docs", "judged", "calls", "from_cache", "prompt_tokens", "completion_tokens")
 _COSTS = ("calls", "prompt_tokens", "completion_tokens")
 _LONG = 300
-# Parts of a judging summary that are settings or tell where the numbers come from; the others are counts and results.
-_OF_ANSWERS, _OF_JUDGING = ("answers", "process"), ("judge_prompt", "data")
+# Parts of a judging summary that other tables or the settings of the answers show; all others are settings of judging.
+_ELSEWHERE = {*_COUNTS, "benchmark", "settings", "unjudged", "flags", "judge_answered", "left_out", "absent", "answers"}
+_ELSEWHERE |= {"process", "levels", "stderr_by_code", *(f"{name}_all_attempts" for name in _COUNTS)}
 _OF_CONFIG = ("generation_kwargs", "num_fewshot", "repeats")
 _OF_RESULTS = ("system_instruction", "chat_template_sha", "fewshot_as_multiturn", "lm_eval_version", "git_hash")
 _HIDDEN = {"key", "apikey", "token", "secret", "password", "authorization", "auth", "header", "headers"}
@@ -144,8 +145,7 @@ def judge_settings(run: Run, benchmark: str) -> dict[str, str]:
     for task in run.tasks(benchmark):
         summary = run.judging.get(task, {})
         values.add("", mapping(summary.get("settings")))
-        for part in _OF_JUDGING:
-            values.add(part, mapping(summary.get(part)))
+        values.add("", {name: value for name, value in summary.items() if name not in _ELSEWHERE})
     out = values.joined()
     if "dialect" in out:
         met = [t(meaning) for name, meaning in facts.DIALECT.items() if name in out["dialect"]]
