@@ -109,7 +109,7 @@ def _read_samples(run: Run, files: Files) -> None:
 
 
 def _answer(sample: Sample) -> Answer:
-    asked = sample.doc.get("question" if sample.benchmark == AIR else "prompt")
+    asked = sample.doc.get("prompt" if sample.benchmark == INTIMA else "question")
     # the text as well, because another release of the data may give an id to another doc
     name = json.dumps((sample.task, sample.uniq_id, text(asked)))
     key = hashlib.sha256(name.encode()).hexdigest()[:12]
