@@ -1,4 +1,4 @@
-# make demo   run both benchmarks on the bundled samples against the demo server (no network, no key)
+# make demo   run all benchmarks on the bundled samples against the demo server (no network, no key)
 # make test   run the tests; on Debian, as root, installs Chromium for the browser tests first
 # make lint   check style and format
 # make bench  measure speed and memory on a small set, in under two minutes; make bench-full on the full size

@@ -85,7 +85,8 @@ _LETTER = r"(?:option |choice )?[(\[\"']?([A-D])[)\]\"']?"
 _ALONE = re.compile(rf"{_LETTER} ?[.:,;-]?(?: (.+))?", re.DOTALL)
 _LOWER = re.compile(r"[(\[\"']?([a-d])[)\]\"']?[.:]?")
 _ANNOUNCED = re.compile(
-    r"(?:(?:so|thus|therefore|hence|ok|okay|sure),? )?(?:(?:the|my) )?(?:(?:final|correct|right|best|most (?:suitable|likely)) )*"
+    r"(?:(?:so|thus|therefore|hence|ok|okay|sure),? )?(?:(?:the|my) )?"
+    r"(?:(?:final|correct|right|best|most (?:suitable|likely)) )*"
     r"(?:answer|option|choice)(?: is| would be| should be)?(?: ?:)? (.+)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -148,7 +149,7 @@ def _named(text: str, choices: Mapping[str, str], by_text: bool = True) -> str |
     same = {choice: letter for letter, choice in reversed(choices.items()) if by_text and _same(text, choice)}
     if found and _same(found[2], choices.get(found[1])):
         same[choices[found[1]]] = found[1]
-    return [*same.values()][0] if len(same) == 1 else None
+    return next(iter(same.values())) if len(same) == 1 else None
 
 
 def _first_of(text: str) -> str | None:
@@ -222,8 +223,8 @@ def summary(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """How the answers of a task were read, in numbers and dicts of numbers, which add up over ranks.
 
     Returns:
-        ``docs`` (answers, in fact, where the task repeats), ``scored``, ``no_letter`` (wrong in ``acc``), ``official_no_letter`` (in neither part of
-        ``official_acc``) and ``unanswered`` (reason -> answers, which are in no number).
+        ``docs`` (answers, where the task repeats), ``scored``, ``no_letter`` (wrong in ``acc``),
+        ``official_no_letter`` (in neither part of ``official_acc``) and ``unanswered`` (reason -> answers, which are in no number).
     """
     records = list(records)
     scored = [record for record in records if record["judged"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from lm_eval_tasks.report import facts, gaps
+from lm_eval_tasks.report import facts, foundation, gaps
 from lm_eval_tasks.report.airbench import mismatches
 from lm_eval_tasks.report.judging import TITLES, counted, stored_settings, totals
 from lm_eval_tasks.report.records import WAITING, Run, text
@@ -18,7 +18,7 @@ def warnings(runs: list[Run]) -> list[tuple[str, str]]:
     out = [("", sentence) for sentence in differences(runs)]
     for run in runs:
         missing = [f"{title}: {said}" for name, title in TITLES.items() for said in gaps.sentences(run, name)]
-        say = [*missing, *_judge_warnings(run)]
+        say = [*missing, *_judge_warnings(run), *foundation.warnings(run)]
         if run.limit is not None:
             say.insert(0, f"Made with --limit {run.limit}: a trial on part of the docs, not a result of the benchmark.")
         waiting = [title for benchmark, title in TITLES.items() if run.waits(benchmark)]

@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from lm_eval_tasks.report import airbench, banner, compare, facts, intima, judging, payload
+from lm_eval_tasks.report import airbench, banner, compare, facts, foundation, intima, judging, payload
 from lm_eval_tasks.report.audio import Clips
 from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Cell, Row
@@ -80,7 +80,9 @@ def _context(runs: list[Run], clips: Clips) -> dict[str, Any]:
             "places": facts.INTIMA_PLACES,
         },
     }
-    names = [title for title, there in (("AIR-Bench-Chat", has_air), ("INTIMA", has_intima)) if there]
+    has_foundation = any(run.has(foundation.FOUNDATION) for run in runs)
+    shown = (("AIR-Bench-Chat", has_air), (foundation.TITLE, has_foundation), ("INTIMA", has_intima))
+    names = [title for title, there in shown if there]
     return {
         "title": " and ".join(run.label for run in runs) if len(runs) < 3 else f"{len(runs)} runs",
         "benchmarks": names,
@@ -91,6 +93,7 @@ def _context(runs: list[Run], clips: Clips) -> dict[str, Any]:
         "warnings": _merged(banner.warnings(runs)),
         "air": _air(runs, air_docs) if has_air else None,
         "intima": _intima(runs, intima_docs) if has_intima else None,
+        "foundation": foundation.tables(runs),
         "comparisons": compare.comparisons(runs),
         "judging": judging.judging_table(runs),
         "settings": judging.settings_table(runs),

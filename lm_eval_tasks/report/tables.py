@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from lm_eval_tasks.report import airbench, banner, compare, facts, intima, judging
+from lm_eval_tasks.report import airbench, banner, compare, facts, foundation, intima, judging
 from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Cell, Table
 
@@ -21,6 +21,7 @@ def all_tables(runs: list[Run]) -> list[Table]:
     if any(run.has(facts.INTIMA) for run in runs):
         tables.append(intima.summary(runs))
         tables += [intima.heat_table(run, {}) for run in runs if run.judged_at_all(facts.INTIMA)]
+    tables += foundation.tables(runs)
     for comparison in compare.comparisons(runs):
         tables += comparison.tables
     return [*tables, judging.judging_table(runs), judging.settings_table(runs)]

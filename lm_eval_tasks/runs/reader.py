@@ -40,8 +40,8 @@ class Sample:
         task: lm-eval's name of the task.
         benchmark: one of ``settings.BENCHMARKS``, by the task's own metadata.
         line: of the file, from 1.
-        judged: whether the task was judged, or scored without a judge. Else the place of the judgements holds the model's own words, which may
-            look like one.
+        judged: whether the task was judged, or scored without a judge. Else the place of the judgements holds the
+            model's own words, which may look like one.
         doc: the doc as logged.
         logged: the whole line.
     """
