@@ -12,8 +12,8 @@ from lm_eval_tasks.harness.groups import ScoreGroup
 log = logging.getLogger(f"lm_eval.{__name__}")
 
 SIZE = (
-    "AIR-Bench Foundation: what is not here yet is fetched now. All 19 tasks are most of the hub's 49 GB; tasks=... asks "
-    "for some of them, and `lm-eval-tasks fetch air_bench_foundation --tasks ...` says how much they are."
+    "AIR-Bench Foundation: what is not here yet is fetched now. All 19 tasks are most of the hub's 49 GB; tasks=... "
+    "asks for some of them, and `lm-eval-tasks fetch air_bench_foundation --tasks ...` says how much they are."
 )
 
 

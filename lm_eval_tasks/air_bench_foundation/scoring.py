@@ -81,8 +81,8 @@ def right_letter(record: Mapping[str, Any]) -> str:
 
 # From answer to letter
 
-_LETTER = r"(?:option |choice )?[(\[\"']?([A-D])[)\]\"']?"
-_ALONE = re.compile(rf"{_LETTER} ?[.:,;-]?(?: (.+))?", re.DOTALL)
+_LETTER = r"(?:option |choice )?[(\[\"']?(?P<letter>[A-D])[)\]\"']?"
+_ALONE = re.compile(rf"(?P<head>{_LETTER} ?[.:,;-]?)(?: (?P<text>.+))?", re.DOTALL)
 _LOWER = re.compile(r"[(\[\"']?([a-d])[)\]\"']?[.:]?")
 _ANNOUNCED = re.compile(
     r"(?:(?:so|thus|therefore|hence|ok|okay|sure),? )?(?:(?:the|my) )?"
@@ -144,19 +144,20 @@ def _letter_of(line: str, choices: Mapping[str, str], announced: bool | None) ->
 def _named(text: str, choices: Mapping[str, str], by_text: bool = True) -> str | None:
     """A letter alone or with the text of its own choice; else the choice of which this is the full text."""
     found = _ALONE.fullmatch(text)
-    if found and found[2] is None:
-        return found[1]
-    same = {choice: letter for letter, choice in reversed(choices.items()) if by_text and _same(text, choice)}
-    if found and _same(found[2], choices.get(found[1])):
-        same[choices[found[1]]] = found[1]
-    return next(iter(same.values())) if len(same) == 1 else None
+    if found and found["text"] is None:
+        return found["letter"]
+    same = {choice: letter for letter, choice in reversed(choices.items()) if _same(text, choice)}
+    if found and found["head"] != "A" and _same(found["text"], choices.get(found["letter"])):  # "A dog" is no A
+        same[choices[found["letter"]]] = found["letter"]
+        by_text = True
+    return next(iter(same.values())) if by_text and len(same) == 1 else None
 
 
 def _first_of(text: str) -> str | None:
     """The letter at the head of an announced sentence that goes on, and names no other letter."""
     found = re.match(_LETTER, text)
     tail = text[found.end() :] if found else ""
-    return found[1] if found and _TAIL.fullmatch(tail) and not _OTHER_LETTER.search(tail) else None
+    return found["letter"] if found and _TAIL.fullmatch(tail) and not _OTHER_LETTER.search(tail) else None
 
 
 def _same(text: str, choice: str | None) -> bool:
@@ -224,7 +225,8 @@ def summary(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
     Returns:
         ``docs`` (answers, where the task repeats), ``scored``, ``no_letter`` (wrong in ``acc``),
-        ``official_no_letter`` (in neither part of ``official_acc``) and ``unanswered`` (reason -> answers, which are in no number).
+        ``official_no_letter`` (in neither part of ``official_acc``) and ``unanswered`` (reason -> answers,
+        which are in no number).
     """
     records = list(records)
     scored = [record for record in records if record["judged"]]
