@@ -186,6 +186,7 @@ class JudgedTask(PackTask):
         run.check_task(self.config.task, self.config)
         docs = [sample.doc for sample in run.samples[self.config.task]]
         self.note_data_revision(run.data_revision(self.config.task))
+        self.note(**run.of_answers(self.config.task))
         return docs, run.left_out(self.config.task)
 
     def _keep_verdicts(self, judge: Judge, asked: list[Asked]) -> None:

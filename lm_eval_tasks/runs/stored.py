@@ -108,6 +108,11 @@ class StoredRun:
         """The commit of the data that a task read, where it was known."""
         return self.files.metadata(task).get("data_revision")
 
+    def of_answers(self, task: str) -> dict[str, Any]:
+        """What a task noted of its data, for the results of judging its answers again."""
+        noted = self.files.metadata(task).get("data")
+        return {"data": noted} if isinstance(noted, dict) else {}
+
     def left_out(self, task: str) -> dict[str, list[str]]:
         """What a task had to leave out of its data, by cause."""
         return self.files.metadata(task).get("left_out") or self.judging(task).get("left_out") or {}
