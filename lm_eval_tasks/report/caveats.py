@@ -18,7 +18,7 @@ def warnings(runs: list[Run]) -> list[tuple[str, str]]:
     out = [("", sentence) for sentence in differences(runs)]
     for run in runs:
         say = [*_of_the_run(run), *(s for name in facts.TITLES if run.has(name) for s in _of_a_benchmark(run, name))]
-        out += [(run.label, sentence) for sentence in (*say, *foundation.warnings(run))]
+        out += [(run.label, sentence) for sentence in [*say, *foundation.warnings(run)]]
     return out
 
 
