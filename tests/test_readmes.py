@@ -13,14 +13,7 @@ import pytest
 from lm_eval._cli.harness import HarnessCLI
 
 from lm_eval_tasks import cli
-from lm_eval_tasks.settings import (
-    ENV_PREFIX,
-    AirBenchFoundationSettings,
-    AirBenchSettings,
-    IntimaSettings,
-    JudgeSettings,
-    judge_api_key,
-)
+from lm_eval_tasks.settings import ENV_PREFIX, AirBenchSettings, IntimaSettings, JudgeSettings, judge_api_key
 
 ROOT = Path(__file__).parent.parent
 ENGLISH, CHINESE = "README.md", "README.zh-CN.md"
@@ -160,6 +153,8 @@ def test_the_option_tables_hold_every_setting_with_its_real_default(place, setti
 
 def test_the_table_of_foundation_holds_what_no_other_benchmark_takes():
     """The others are those of both tracks, which AIR-Bench-Chat's tables have."""
+    from lm_eval_tasks.settings import AirBenchFoundationSettings
+
     own, fields = option_tables(ENGLISH)[3], AirBenchFoundationSettings.model_fields
     assert set(own) == set(fields) - set(AirBenchSettings.model_fields)
     assert set(AirBenchSettings.model_fields) - set(JudgeSettings.model_fields) - set(fields) == {"do_swap"}
@@ -171,6 +166,8 @@ def test_options_of_the_first_table_are_those_of_both_benchmarks():
 
 
 def test_every_value_that_a_setting_can_take_is_named_in_its_row():
+    from lm_eval_tasks.settings import AirBenchFoundationSettings
+
     for settings in (AirBenchSettings, AirBenchFoundationSettings, IntimaSettings):
         choices = {key: getattr(field.annotation, "__args__", ()) for key, field in settings.model_fields.items()}
         rows = {" ".join(CODE.findall(row[0])): " ".join(row[1:]) for table in tables(ENGLISH) for row in table}
