@@ -128,7 +128,7 @@ def test_tables_have_the_same_shape_and_name_the_same_things():
 
 
 def test_option_tables_have_the_same_keys_and_defaults():
-    assert len(option_tables(ENGLISH)) == 3
+    assert len(option_tables(ENGLISH)) == 4
     for ours, theirs in zip(option_tables(ENGLISH), option_tables(CHINESE), strict=True):
         assert list(theirs) == list(ours)
         for key, default in ours.items():
@@ -158,12 +158,24 @@ def test_the_option_tables_hold_every_setting_with_its_real_default(place, setti
         assert (value, isinstance(value, bool)) == (real, isinstance(real, bool)), key
 
 
+def test_the_table_of_foundation_holds_what_no_other_benchmark_takes():
+    """The others are those of both tracks, which AIR-Bench-Chat's tables have."""
+    from lm_eval_tasks.settings import AirBenchFoundationSettings
+
+    own, fields = option_tables(ENGLISH)[3], AirBenchFoundationSettings.model_fields
+    assert set(own) == set(fields) - set(AirBenchSettings.model_fields)
+    assert set(AirBenchSettings.model_fields) - set(JudgeSettings.model_fields) - set(fields) == {"do_swap"}
+    assert {key: default_as_value(text) for key, text in own.items()} == {key: fields[key].default for key in own}
+
+
 def test_options_of_the_first_table_are_those_of_both_benchmarks():
     assert set(option_tables(ENGLISH)[0]) == set(AirBenchSettings.model_fields) & set(IntimaSettings.model_fields)
 
 
 def test_every_value_that_a_setting_can_take_is_named_in_its_row():
-    for settings in (AirBenchSettings, IntimaSettings):
+    from lm_eval_tasks.settings import AirBenchFoundationSettings
+
+    for settings in (AirBenchSettings, AirBenchFoundationSettings, IntimaSettings):
         choices = {key: getattr(field.annotation, "__args__", ()) for key, field in settings.model_fields.items()}
         rows = {" ".join(CODE.findall(row[0])): " ".join(row[1:]) for table in tables(ENGLISH) for row in table}
         for key, values in choices.items():

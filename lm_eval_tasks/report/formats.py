@@ -16,6 +16,7 @@ _CSV_HEAD = ("table", "run", "row", "column", "value", "stderr", "docs", "text",
 PARTS = {
     "leaderboard": ("air_leaderboard",),
     "categories": ("air_tasks",),
+    "foundation": ("foundation",),
     "differences": ("air_difference", "intima_difference"),
     "intima": ("intima_summary", "intima_rates", "intima_levels"),
     "judging": ("judging", "settings"),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from lm_eval_tasks.air_bench_foundation.scoring import TASKS
 from lm_eval_tasks.report.records import Run, mapping, number, text
 from lm_eval_tasks.report.table import DASH, Cell, Row, Table, count_cell, rate_cell
+from lm_eval_tasks.report.texts import listed, t
 
 FOUNDATION = "air_bench_foundation"
 TITLE = "AIR-Bench Foundation"
@@ -39,7 +40,8 @@ PUBLISHED = {
 PUBLISHED_AVERAGE = (57.8, 54.5, 40.2, 36.0, 31.5, 31.4, 30.0)
 
 _GROUPS = {"Average": FOUNDATION} | {name: f"{FOUNDATION}_{name.lower()}" for name in ("Speech", "Sound", "Music")}
-_HEAD = ("Category or task", "acc, %", "official_acc, %", "Chance, %", "Scored", "No letter", "Unanswered")
+_PROMPT = ("prompt_form", "prompt_version", "audio_part", "audio_sample_rate", "data_revision")
+"""Settings that shape the numbers, under the table of a run."""
 
 
 def tables(runs: Iterable[Run]) -> list[Table]:
@@ -50,7 +52,7 @@ def tables(runs: Iterable[Run]) -> list[Table]:
 def table(run: Run) -> Table:
     """Returns a run's groups and tasks: both metrics, chance, what was scored and what was not, and published rows."""
     rows = [
-        Row(title, (*_metrics(run, group), Cell(DASH), *[Cell("")] * 3, *_published_average(title)), "", None, "group")
+        Row(t(title), (*_metrics(run, group), *[Cell(DASH)] * 4, *_published_average(title)), "", None, "group")
         for title, group in _GROUPS.items()
         if group in run.results
     ]
@@ -65,41 +67,55 @@ def table(run: Run) -> Table:
         published = [_percent(value) for value in _padded(PUBLISHED[name])]
         rows.append(Row(name, (*_metrics(run, full), chance, *counts, unanswered, *published), "", None, "task"))
     notes = (
-        "acc: no letter is wrong. official_acc: the official rule, under which an answer without a letter is in no "
-        "number; published values are of that kind. A doc that the model did not answer is in neither. The average is "
-        "the mean of the three category means, a category that of its tasks. Where two data sets make one task, their "
-        "questions are pooled.",
-        "Published: the official repository's README, in percent, without standard errors.",
+        t(
+            "acc: no letter is wrong. official_acc: the official rule, under which an answer without a letter is in no "
+            "number; the published values are of that kind. A doc that the model did not answer is in neither. A "
+            "category is the mean of its tasks, the average that of the three categories; where two data sets make one "
+            "task, their questions are pooled."
+        ),
+        t("Published: the official repository's README, in percent, printed there without standard errors."),
+        *_settings(run),
     )
-    return Table("foundation", TITLE, (*_HEAD, *MODELS), tuple(rows), notes, run.label)
+    head = ("Category or task", "acc, %", "official_acc, %", "Chance, %", "Scored", "No letter", "Unanswered")
+    return Table("foundation", TITLE, (*map(t, head), *MODELS), tuple(rows), notes, run.label)
 
 
 def warnings(run: Run) -> list[str]:
     """Returns what must be known before the numbers are read."""
     if not run.has(FOUNDATION):
         return []
-    tasks = run.tasks(FOUNDATION)
+    summaries = [run.scoring.get(task, {}) for task in run.tasks(FOUNDATION)]
     said = []
-    if any(mapping(run.scoring.get(task, {}).get("settings")).get("local_path") == "sample" for task in tasks):
-        said.append(f"{TITLE}: made on the few samples that come with the pack, not on the benchmark's data.")
-    unanswered = _unanswered(run, tasks)
+    if any(mapping(summary.get("settings")).get("local_path") == "sample" for summary in summaries):
+        said.append(t("{title}: made on the few samples of the pack, not on the benchmark's data.", title=TITLE))
+    unanswered = _unanswered(run, run.tasks(FOUNDATION))
     if unanswered:
-        told = ", ".join(f"{int(count)} × {reason}" for reason, count in unanswered.most_common())
-        said.append(f"{TITLE}: {int(sum(unanswered.values()))} docs are unanswered and in no number ({told}).")
+        words = "{title}: {n} docs are unanswered and in no number ({some})."
+        said.append(t(words, title=TITLE, n=int(sum(unanswered.values())), some=_counted(unanswered)))
     left_out: Counter[str] = Counter()
-    for task in tasks:
-        for cause, names in mapping(run.scoring.get(task, {}).get("left_out")).items():
+    for summary in summaries:
+        for cause, names in mapping(summary.get("left_out")).items():
             left_out[text(cause)] += len(names) if isinstance(names, list) else 0
     if left_out:
-        told = ", ".join(f"{count} × {cause}" for cause, count in left_out.most_common())
-        said.append(f"{TITLE}: {sum(left_out.values())} records of its data were left out ({told}).")
-    cut = sum(number(run.scoring.get(task, {}).get("cut")) or 0 for task in tasks)
+        words = "{title}: {n} records of its data were left out ({some})."
+        said.append(t(words, title=TITLE, n=sum(left_out.values()), some=_counted(left_out)))
+    cut = sum(number(summary.get("cut")) or 0 for summary in summaries)
     if cut:
-        said.append(f"{TITLE}: {int(cut)} answers were cut by the limit of tokens; they count as they are.")
+        words = "{title}: {n} answers were cut by the limit of tokens; they count as they are."
+        said.append(t(words, title=TITLE, n=int(cut)))
     lacking = [name for name in TASKS if f"{FOUNDATION}_{name}" not in run.results]
     if lacking:
-        said.append(f"{TITLE}: {len(lacking)} of {len(TASKS)} tasks are not in this run ({', '.join(lacking)}).")
+        words = "{title}: {n} of {all} tasks are not in this run ({some})."
+        said.append(t(words, title=TITLE, n=len(lacking), all=len(TASKS), some=listed(lacking)))
     return said
+
+
+def _settings(run: Run) -> list[str]:
+    """The settings of a run's tasks, where they are known; one in which they differ with all its values."""
+    stored = [mapping(run.scoring.get(task, {}).get("settings")) for task in run.tasks(FOUNDATION)]
+    values = {name: dict.fromkeys(text(one[name]) for one in stored if one.get(name)) for name in _PROMPT}
+    told = "; ".join(f"{name} {' / '.join(found)}" for name, found in values.items() if found)
+    return [f"{t('Settings')}: {told}."] if told else []
 
 
 def _metrics(run: Run, name: str) -> tuple[Cell, Cell]:
@@ -110,13 +126,16 @@ def _unanswered(run: Run, tasks: Iterable[str]) -> Counter[str]:
     found: Counter[str] = Counter()
     for task in tasks:
         for reason, count in mapping(run.scoring.get(task, {}).get("unanswered")).items():
-            found[text(reason)] += number(count) or 0
+            found[text(reason)] += int(number(count) or 0)
     return found
 
 
+def _counted(counts: Counter[str]) -> str:
+    return listed([f"{count} × {name}" for name, count in counts.most_common()])
+
+
 def _published_average(title: str) -> list[Cell]:
-    values = PUBLISHED_AVERAGE if title == "Average" else ()
-    return [_percent(value) for value in _padded(values)]
+    return [_percent(value) for value in _padded(PUBLISHED_AVERAGE if title == "Average" else ())]
 
 
 def _padded(values: tuple[float, ...]) -> tuple[float | None, ...]:
@@ -124,4 +143,4 @@ def _padded(values: tuple[float, ...]) -> tuple[float | None, ...]:
 
 
 def _percent(value: float | None) -> Cell:
-    return Cell(DASH, reason="not published") if value is None else Cell(f"{value:.1f}", value=value)
+    return Cell(DASH, reason=t("not published")) if value is None else Cell(f"{value:.1f}", value=value)

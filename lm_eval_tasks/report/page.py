@@ -61,7 +61,11 @@ def to_html(runs: list[Run], report: Path, room: int = 0, language: str = "en") 
     page = env.get_template("page.html.j2").render(
         bodies=bodies,
         title=" · ".join(run.label for run in runs) if len(runs) < 3 else f"{len(runs)} runs",
-        benchmarks=[title for name, title in facts.TITLES.items() if any(run.has(name) for run in runs)],
+        benchmarks=[
+            title
+            for name, title in (*facts.TITLES.items(), (foundation.FOUNDATION, foundation.TITLE))
+            if any(run.has(name) for run in runs)
+        ],
         data=samples.script_json(data),
         clips=samples.script_json(clips.embedded) if clips.embedded else None,
         script=Markup(script),
