@@ -186,7 +186,7 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
     given |= own if isinstance(own, dict) else {}
     preset = {key: os.environ[ENV_PREFIX + key.upper()] for key in model.model_fields if _in_environment(key)}
     found = preset | {key: given[key] for key in model.model_fields if given.get(key) is not None}
-    if "judge_base_url" not in found:
+    if "judge_base_url" in model.model_fields and "judge_base_url" not in found:
         found |= _openai_base_url(found)
     try:
         return model(**found)

@@ -348,6 +348,32 @@ def test_a_named_limit_caps_that_call_alone(server, ask, role, words):
     assert (ask.outcomes[0].dialect if role == "judge" else ask.outcomes[0].without) in ([], ())
 
 
+def test_a_number_beside_a_refused_field_is_no_limit(server, ask):
+    """A date or a status in the server's words would cut every answer."""
+    words = "Unsupported parameter: 'max_tokens' in api 2024-12-01 (see 37). Use 'max_completion_tokens' instead."
+    server.script("model", refusing("max_tokens", 400, words))
+    assert ask("model", 3) == ["8 6"] * 3
+    assert {a.body.get("max_completion_tokens") for a in server.asked["model"]} == {None, 256}
+
+
+@both
+def test_a_fault_that_passes_by_itself_teaches_nothing(server, ask, role, quick):
+    server.script(role, *[refused(500, "starting")] * 4, then="8 6")
+    options = {"judge_concurrency": 1, "judge_max_retries": 6} if role == "judge" else {"num_concurrent": 1}
+    assert ask(role, 3, **options) == ["8 6"] * 3
+    assert "temperature" in server.asked[role][-1].body
+    assert (ask.outcomes[-1].dialect if role == "judge" else ask.outcomes[-1].without) in ([], ())
+
+
+def test_a_user_and_password_in_an_address_are_sent_and_not_shown(server, ask, caplog):
+    server.script("model", refused(401, "no"))
+    address = f"{server.url('model')}/chat/completions".replace("//", "//me:secret-word@")
+    with pytest.raises(ModelUnavailable) as raised:
+        AudioChatCompletions(base_url=address, model="m").generate_until(requests(1))
+    assert server.asked["model"][0].headers["Authorization"] == "Basic bWU6c2VjcmV0LXdvcmQ="
+    assert "HTTP 401" in str(raised.value) and "secret-word" not in str(raised.value) + caplog.text
+
+
 def test_a_refusal_for_want_of_room_gets_more_room(server, make_judge):
     words = "Could not finish the message because max_tokens or model output limit was reached."
     server.script("judge", lambda asked: refused(400, words) if asked.body["max_tokens"] < 4000 else "8 6")

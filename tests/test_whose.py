@@ -44,6 +44,20 @@ def test_what_is_really_sent_is_in_the_results(airbench_server, make_data):
     assert (sent["seed"], sent["temperature"], sent["max_tokens"]) == (7, 0.0, 1024) and "messages" not in sent
 
 
+def test_a_stop_string_that_is_not_sent_is_not_in_the_results_as_sent(airbench_server):
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.api_models import JsonChatStr
+
+    from lm_eval_tasks.harness.notes import generation_sent
+    from lm_eval_tasks.models.api import AudioChatCompletions
+
+    model = AudioChatCompletions(base_url=airbench_server.url("model"), model="m")
+    options = {"until": ["<|endoftext|>"], "temperature": 0.0, "max_gen_toks": 9}
+    request = Instance("generate_until", {}, (JsonChatStr("[]"), options), 0, ("t", 0, 1))
+    sent = generation_sent(model, [request])
+    assert "stop" not in sent and sent["max_tokens"] == 9 and options["max_gen_toks"] == 9
+
+
 def test_a_run_without_a_judge_ends_before_any_data_is_read(server, tmp_path, monkeypatch):
     nowhere = tmp_path / "there is no data here"
     with pytest.raises(ValueError, match=r"gpt-4-0125-preview, was shut down .* 2026-03-26.*judge_model"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,9 @@ def generation_sent(model: Any, instances: list[Any]) -> dict[str, Any]:
         return {}
     asked = instances[0].args[1]
     try:
-        sent = compat.chat_payload(model, [{"role": "user", "content": ""}], dict(asked))
+        chat = [{"role": "user", "content": ""}]
+        own = getattr(model, "request_of", None)  # the pack's own, which sends less than lm-eval's class makes
+        sent = own(compat.JsonChatStr(json.dumps(chat)), asked)[0] if own else compat.chat_payload(model, chat, asked)
     except Exception as error:  # a model class of somebody else, which may want more of a request than this
         log.debug("what %s sends could not be told: %r", type(model).__name__, error)
         return {}
@@ -52,7 +55,7 @@ def generation_sent(model: Any, instances: list[Any]) -> dict[str, Any]:
         compat.warning_once(
             log, text, type(model).__name__, sent["temperature"], sent.get("model"), asked["temperature"]
         )
-    if asked.get("until") and "stop" not in sent:
+    if asked.get("until") and "stop" not in sent and not own:
         compat.warning_once(log, "%s sends no stop strings to %r.", type(model).__name__, sent.get("model"))
     return sent
 

@@ -21,7 +21,7 @@ from lm_eval_tasks.harness.chat import AudioChat
 from lm_eval_tasks.harness.compat import JsonChatStr
 from lm_eval_tasks.models.generation import generate
 from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
-from lm_eval_tasks.server.client import NO_KEY, Pieces, Server
+from lm_eval_tasks.server.client import NO_KEY, Pieces, Server, shown
 from lm_eval_tasks.server.outcome import Kind, Outcome
 
 _END_MARKS = re.compile(r"<\|[^|<>]*\|>|</?s>|<eos>|<end_of_turn>|\[/?INST\]", re.IGNORECASE)
@@ -78,7 +78,7 @@ class AudioChatCompletions(LocalChatCompletion):
         own = dict(self.header)
         bearer = str(own.get("Authorization", "")).removeprefix("Bearer ").strip()
         return Server(
-            who=f"The model's server at {self.base_url}",
+            who=f"The model's server at {shown(self.base_url)}",
             url=self.base_url,
             key=bearer or NO_KEY,
             concurrency=compat.concurrency(self),
