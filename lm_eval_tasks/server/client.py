@@ -274,12 +274,13 @@ class Client:
         Where that was guessed, the whole request is made once more: if it is taken now, the refusal had passed by
         itself and teaches nothing.
         """
-        without, outcome = set(spoken), refusal
+        without, outcome, guessed = set(spoken), refusal, False
         while (name := next_to_give_up(outcome, request, without, guess)) is not None:
+            guessed |= next_to_give_up(outcome, request, without, guess=False) is None
             without.add(name)
             outcome = await self._send(request, without, encode)
             if outcome.answered:
-                if guess:
+                if guessed:
                     whole = await self._send(request, spoken, encode)
                     if whole.answered:
                         return whole
