@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from lm_eval_tasks import __version__
 from lm_eval_tasks.errors import ModelUnavailable
+
+
+_NOT_WRITTEN = (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -18,7 +22,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status (2: wrong use or unusable input, 1: no model)."""
+    """Run one command; returns the exit status.
+
+    0: done, and all judged; 1: nothing judged, no model, or what was found could not be written; 2: wrong use or unusable
+    input; 3: some answers are not judged; 130: interrupted.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments[:1] == ["run"]:
@@ -29,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return args.handler(args)
     except (ValueError, OSError) as error:
         print(f"lm-eval-tasks: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, OSError) and error.errno in _NOT_WRITTEN else 2
     except ModuleNotFoundError as error:
         print(f"lm-eval-tasks: the package {error.name} is missing: pip install it", file=sys.stderr)
         return 2

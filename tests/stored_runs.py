@@ -33,9 +33,9 @@ class Runs:
     def __init__(self, server: Server, root: Path, folder: Path) -> None:
         self.server, self.root, self.folder = server, root, folder
 
-    def run(self, out: str, *extra: str, tasks: str = TWO, logged: bool = True, **settings: Any) -> Path:
+    def run(self, out: str, *extra: str, tasks: str = TWO, logged: bool = True, ends: int = 0, **settings: Any) -> Path:
         command = self.command(out, *extra, tasks=tasks, logged=logged, **settings)
-        assert self._start(command) == 0
+        assert self._start(command) == ends
         return self.folder / out
 
     def command(self, out: str, *extra: str, tasks: str = TWO, logged: bool = True, **settings: Any) -> list[str]:

@@ -33,9 +33,11 @@ from lm_eval_tasks.harness.requests import (
     ask_early,
     what_is_asked,
 )
+from lm_eval_tasks.harness.resources import make_room_for
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 from lm_eval_tasks.judge.records import describe, summarise
+from lm_eval_tasks.runs import alone, ended
 from lm_eval_tasks.runs import waiting as waiting_room
 from lm_eval_tasks.runs.answers import finish_reason, storable_answer
 from lm_eval_tasks.runs.stored import load_run
@@ -168,9 +170,12 @@ class JudgedTask(ConfigurableTask):
             sign(self.instances, compat.model_behind(options))
             self._sent = notes.generation_sent(compat.model_behind(options), self.instances)
         self._ranks = world_size
+        model = compat.model_behind(options)
+        self._run_key = self._fingerprint(model)
+        alone.claim(self._lock, f"{self.task_name} is being run with this very model, data and settings")
         if self._predicts_only():
             return
-        self._run_key = self._fingerprint(compat.model_behind(options))
+        make_room_for(self.settings.judge_concurrency + compat.concurrency(model))
         judge = Judge.of(self.settings)
         judge.begin_run()
         judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
@@ -191,6 +196,7 @@ class JudgedTask(ConfigurableTask):
         super().apply_filters()
         if self._predicts_only():
             self.config.metadata = {**(self.config.metadata or {}), "made_with": self._made_with()}
+            alone.release(self._lock)
             return
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
         asked = what_is_asked(self.instances, self.questions, self.settings.empty_answers == "judge")
@@ -269,6 +275,10 @@ class JudgedTask(ConfigurableTask):
         """Whether the model has answered all requests of this task."""
         return bool(self.instances) and all(instance.resps for instance in self.instances)
 
+    @property
+    def _lock(self) -> str:
+        return f"{self._run_key} {self._run_options['rank']}"
+
     def _predicts_only(self) -> bool:
         return compat.predicts_only(self)
 
@@ -307,6 +317,8 @@ class JudgedTask(ConfigurableTask):
             told = "left out" if summary["unjudged"].get(EMPTY_ANSWER) else "judged as such"
             log.warning("%s: %d empty answers, %s", self.task_name, summary["flags"]["empty_answer"], told)
         _unjudged_tasks.discard(self)
+        ended.note(self.task_name, summary["docs"], summary["judged"])
+        alone.release(self._lock)
         if not summary["unjudged"]:
             judge.cache.set_finished(self._run_key)
             waiting_room.forget(self)

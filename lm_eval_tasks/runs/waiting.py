@@ -1,4 +1,4 @@
-"""Answers in waiting: written to disk before they are judged, and removed when all of the run's are judged.
+"""Answers in waiting: written to disk before they are judged, and removed when all of the run's are judged and written.
 
 lm-eval writes samples at the very end and keeps answers only with ``--use_cache``; a crash while judging would lose
 what the model was paid for. The files have the form of lm-eval's own files, so that one reader reads both.
@@ -6,10 +6,12 @@ what the model was paid for. The files have the form of lm-eval's own files, so 
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterable
 from datetime import datetime
@@ -40,6 +42,9 @@ class Keeps(Protocol):
 
 _command: dict[str, Any] = {}
 """What the command of this process said of the model; empty where lm-eval's own command or Python is used."""
+
+_judged: list[Path] = []
+"""Folders of runs that are judged, and whose results lm-eval has still to write."""
 
 _unfinished: dict[Path, set[str]] = {}
 """Of each folder that this process wrote: the tasks that are not judged yet. All files stay until the last one is."""
@@ -93,7 +98,7 @@ def path_of(task: Keeps) -> Path | None:
 
 
 def forget(task: Keeps) -> None:
-    """Note that a task's answers are all judged; with the last task of its run, the files of all of them go.
+    """Note that a task's answers are all judged; with the last task of its run, the files of all of them may go.
 
     Until then they stay, because an average of what is left would not be the run's. What is judged already costs
     nothing the second time: its verdicts are in the cache.
@@ -106,7 +111,29 @@ def forget(task: Keeps) -> None:
     unfinished.discard(task.task_name)
     if not unfinished:
         _unfinished.pop(folder, None)
+        if not _judged:
+            atexit.register(_at_exit)
+        _judged.append(folder)
+
+
+def remove_judged() -> None:
+    """Remove the files of runs that are judged, now that lm-eval has written what it writes of them."""
+    for folder in _judged:
         shutil.rmtree(folder, ignore_errors=True)
+    _judged.clear()
+
+
+def keep_judged() -> list[Path]:
+    """Let the files of runs that are judged stay, because their results are not written; returns the folders."""
+    kept = list(_judged)
+    _judged.clear()
+    return kept
+
+
+def _at_exit() -> None:
+    """lm-eval's own command tells nobody that it has written; an error that nobody caught says that it has not."""
+    if getattr(sys, "last_value", None) is None:
+        remove_judged()
 
 
 def _sample(instance: Any) -> dict[str, Any]:
