@@ -43,8 +43,12 @@ def main(arguments: list[str]) -> int:
         ValueError: wrong use, in one line.
     """
     from lm_eval_tasks.harness import compat
+    from lm_eval_tasks.server import keys
 
     compat.setup_logging()
+    keys.know_words(arguments)
+    keys.know_variables()
+    keys.guard_logs()
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # the harness keeps the last folder only
     own.add_argument("--include_path", action="append", default=[])
     given, arguments = own.parse_known_args(arguments)
@@ -58,6 +62,8 @@ def main(arguments: list[str]) -> int:
     from lm_eval_tasks.runs.written import check_answers, what_lacks
 
     config = compat.read_config(parsed)
+    keys.know_options(config.model_args)
+    keys.know_options(config.metadata)
     _check_model(config)
     _note(config)
     answers = check_answers(config.use_cache) if config.use_cache else ""
@@ -145,6 +151,7 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     from lm_eval import simple_evaluate
 
     from lm_eval_tasks.harness import compat
+    from lm_eval_tasks.server.keys import masked
 
     if config.output_path:
         config.hf_hub_log_args["output_path"] = config.output_path
@@ -163,6 +170,8 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     results = simple_evaluate(**options, task_manager=manager, evaluation_tracker=tracker)
     if results is None:  # not the first of several ranks
         return
+    for part in ("config", "configs"):  # --model_args and --metadata
+        results[part] = masked(results[part])
     samples = results.pop("samples", None)
     tracker.save_results_aggregated(results=results, samples=samples)
     for task in results["configs"] if samples else ():
@@ -170,7 +179,7 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     if tracker.push_results_to_hub or tracker.push_samples_to_hub:
         tracker.recreate_metadata_card()
     print(
-        f"{config.model} ({config.model_args}), gen_kwargs: ({config.gen_kwargs}), limit: {config.limit}, "
+        f"{config.model} ({masked(config.model_args)}), gen_kwargs: ({config.gen_kwargs}), limit: {config.limit}, "
         f"num_fewshot: {config.num_fewshot}, batch_size: {config.batch_size}"
     )
     print(compat.make_table(results))

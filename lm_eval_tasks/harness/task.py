@@ -41,6 +41,7 @@ from lm_eval_tasks.runs import alone, ended
 from lm_eval_tasks.runs import waiting as waiting_room
 from lm_eval_tasks.runs.answers import finish_reason, storable_answer
 from lm_eval_tasks.runs.stored import load_run
+from lm_eval_tasks.server import keys
 from lm_eval_tasks.settings import check_judge, read_settings
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -82,6 +83,10 @@ class JudgedTask(ConfigurableTask):
             "benchmark": self.BENCHMARK,
         }  # tells a judged task's run
         self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
+        keys.know_options(config["metadata"])
+        keys.know_variables(self.settings.judge_api_key_env)
+        keys.guard_logs()
+        config["metadata"] = keys.masked(config["metadata"])  # which lm-eval writes, with --model_args in it
         self._replayed = config["metadata"].get("replay")
         if not self._replayed and not compat.predictions_only():
             check_judge(self.settings)
@@ -208,14 +213,14 @@ class JudgedTask(ConfigurableTask):
             if not all(map(judge.knows, every)):
                 judge.check(self.trial_question())
         outcomes = iter(judge.ask(every, f"Judging {self.task_name}"))
-        keys = iter(every.keys)
+        asked_by = iter(every.keys)
         judgements = defaultdict(list)
         for one in asked:
             lacking = Unjudged(one.missing, why=one.why) if one.missing else None
             record = {"benchmark": self.BENCHMARK}
             record |= self.judgement({name: lacking or next(outcomes) for name in every.names})
             for verdict in record["verdicts"]:
-                verdict["question"] = None if lacking else next(keys)  # by which a later rejudge knows it again
+                verdict["question"] = None if lacking else next(asked_by)  # by which a later rejudge knows it again
             no_answer = one.missing not in (None, EMPTY_ANSWER)
             record["flags"] = [] if no_answer else self.flags(one.instance.doc, one.answer)
             record["why"] = next((verdict["why"] for verdict in record["verdicts"] if verdict["why"]), "")
@@ -349,5 +354,5 @@ class JudgedTask(ConfigurableTask):
 
     def settings_in_results(self) -> dict[str, Any]:
         """Everything that shapes the numbers, under the names of the options."""
-        keys = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens", "empty_answers")
-        return {key: getattr(self.settings, key) for key in keys} | self.shaping_settings()
+        names = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens", "empty_answers")
+        return {name: getattr(self.settings, name) for name in names} | self.shaping_settings()

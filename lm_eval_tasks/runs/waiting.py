@@ -22,6 +22,7 @@ from lm_eval_tasks.harness.compat import handle_non_serializable, hash_string, i
 from lm_eval_tasks.judge.cache import cache_folder
 from lm_eval_tasks.runs.answers import Answer, Unanswered
 from lm_eval_tasks.runs.plain import mapping
+from lm_eval_tasks.server.keys import without_keys
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -79,7 +80,7 @@ def save(tasks: Iterable[Keeps]) -> None:
             with part.open("w", encoding="utf-8", errors="replace") as file:
                 for instance in task.instances:
                     sample = json.dumps(_sample(instance), ensure_ascii=False, default=handle_non_serializable)
-                    file.write(f"{sample}\n")
+                    file.write(f"{without_keys(sample)}\n")
             part.replace(path)  # whole or not at all
         except OSError as error:
             log.warning(
@@ -168,7 +169,8 @@ def _note_run(folder: Path, tasks: Iterable[Keeps]) -> None:
         run |= {key: noted[key] for key in ("rank", "ranks")}
         run["config"] = {"model": noted["model"], "limit": _most(run["n-samples"]), **_command}
     part = file.with_suffix(".part")
-    part.write_text(json.dumps(run, ensure_ascii=False, default=handle_non_serializable), encoding="utf-8")
+    text = json.dumps(run, ensure_ascii=False, default=handle_non_serializable)
+    part.write_text(without_keys(text), encoding="utf-8")
     part.replace(file)
 
 
