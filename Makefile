@@ -1,4 +1,4 @@
-# make demo   run both benchmarks on the bundled samples against the demo server (no network, no key)
+# make demo   run all benchmarks on the bundled samples against the demo server (no network, no key)
 # make test   run the tests; on Debian, as root, installs Chromium for the browser tests first
 # make test-local   run the tests of models on this machine, in .venv-local with torch's CPU build (2 GB)
 # make lint   check style and format

@@ -3,7 +3,7 @@
 lm-eval hands a task one dict that holds the YAML's own ``metadata``, then ``--model_args``, then ``--metadata`` (later
 wins). Keys that are not ours are ignored there, because most of them belong to the model; what is nearly one of ours,
 or begins like the judge's, is an error. A dict under the benchmark's own name (``{"intima": {"judge_model": "..."}}``)
-wins over the rest, so that one command can run both benchmarks with different settings.
+wins over the rest, so that one command can run several benchmarks with different settings.
 """
 
 from __future__ import annotations
@@ -102,14 +102,15 @@ class JudgeSettings(BaseModel):
         return value.lower() == "true" if isinstance(value, str) and value.lower() in ("true", "false") else value
 
 
-class AirBenchSettings(JudgeSettings):
-    """Everything that AIR-Bench-Chat takes."""
+class TrackSettings(BaseModel):
+    """What every track of AIR-Bench takes: where the data is, which tasks, and how a clip is sent."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     local_path: str | None = None
     source: Literal["auto", "modelscope", "huggingface"] = "auto"
     revision: str | None = None
     tasks: tuple[str, ...] | None = None
-    do_swap: bool = True
     audio_part: Literal["input_audio", "input_audio_data_uri", "audio_url", "file_url"] = "input_audio"
     audio_sample_rate: int | None = Field(None, ge=1000, le=768_000)
     max_audio_seconds: float = Field(600.0, gt=0, le=86_400, allow_inf_nan=False)
@@ -129,6 +130,18 @@ class AirBenchSettings(JudgeSettings):
         return rate
 
 
+class AirBenchSettings(TrackSettings, JudgeSettings):
+    """Everything that AIR-Bench-Chat takes."""
+
+    do_swap: bool = True
+
+
+class AirBenchFoundationSettings(TrackSettings):
+    """Everything that AIR-Bench Foundation takes; it has no judge."""
+
+    prompt_form: Literal["official", "own"] = "official"
+
+
 class IntimaSettings(JudgeSettings):
     """Everything that INTIMA takes."""
 
@@ -139,8 +152,14 @@ class IntimaSettings(JudgeSettings):
     level_threshold: Literal["low", "medium", "high"] = "medium"
 
 
-_SETTINGS: dict[str, type[JudgeSettings]] = {"air_bench_chat": AirBenchSettings, "intima": IntimaSettings}
-_KEYS = sorted({key for settings in _SETTINGS.values() for key in settings.model_fields})
+_SETTINGS: dict[str, type[BaseModel]] = {
+    "air_bench_chat": AirBenchSettings,
+    "air_bench_foundation": AirBenchFoundationSettings,
+    "intima": IntimaSettings,
+}
+BENCHMARKS = tuple(_SETTINGS)
+OPTIONS = frozenset(key for settings in _SETTINGS.values() for key in settings.model_fields)
+_KEYS = sorted(OPTIONS)
 _SECRETS = ("judge_api_key", "judge_key", "judge_token")
 
 
@@ -148,11 +167,11 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
     """The settings of one benchmark.
 
     Args:
-        benchmark: ``air_bench_chat`` or ``intima``.
+        benchmark: one of ``BENCHMARKS``.
         metadata: the dict that lm-eval passes to a task or group.
 
     Returns:
-        An ``AirBenchSettings`` or ``IntimaSettings``, frozen.
+        An ``AirBenchSettings``, ``AirBenchFoundationSettings`` or ``IntimaSettings``, frozen.
 
     Raises:
         ValueError: a key is out of range or nearly one of ours, or a secret was passed; the message names key, cause

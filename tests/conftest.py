@@ -159,7 +159,7 @@ def make_judge(server: servers.Server) -> Iterator[Callable[..., Judge]]:
         judge.close()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
     """Take off the log handlers that a command puts on, since their stream is this test's."""
     before = {name: logging.getLogger(name).handlers[:] for name in (None, "lm_eval")}

@@ -23,7 +23,7 @@ LAYERS = [
     {"commands"},
     {"report", "demo", "models"},
     {"utils"},  # the hooks that YAML files name; no module imports it
-    {"airbench_chat", "intima"},
+    {"air_bench_foundation", "airbench_chat", "intima"},
     {"harness"},
     {"runs"},
     {"judge"},
@@ -31,7 +31,7 @@ LAYERS = [
     {"data"},
     {"audio"},
     {"settings"},
-    {"errors"},
+    {"errors", "files"},
     {"harness.compat"},  # imports lm-eval alone, so that every layer may use it
     {""},  # the package itself: its version and its folder
 ]

@@ -13,7 +13,14 @@ import pytest
 from lm_eval._cli.harness import HarnessCLI
 
 from lm_eval_tasks import cli
-from lm_eval_tasks.settings import ENV_PREFIX, AirBenchSettings, IntimaSettings, JudgeSettings, judge_api_key
+from lm_eval_tasks.settings import (
+    ENV_PREFIX,
+    AirBenchSettings,
+    IntimaSettings,
+    JudgeSettings,
+    judge_api_key,
+    read_settings,
+)
 
 ROOT = Path(__file__).parent.parent
 ENGLISH, CHINESE = "README.md", "README.zh-CN.md"
@@ -24,7 +31,7 @@ IN_CHINESE = {"none": "无", "all": "全部", "the pack's": "任务包自带"}
 NO_VALUE = ("none", "all", "the pack's", "`JUDGE_API_KEY`, else `OPENAI_API_KEY`")
 """How the English tables write a default of None."""
 
-OF_OTHER_PROGRAMS = {"--allowed-local-media-path"}
+OF_OTHER_PROGRAMS = {"--port", "--allowed-local-media-path"}
 """vLLM's flags that the prose mentions."""
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -172,6 +179,10 @@ def test_every_environment_variable_exists(name, monkeypatch):
         if variable.startswith(ENV_PREFIX):
             key = variable.removeprefix(ENV_PREFIX).lower()
             assert key in ("", *AirBenchSettings.model_fields, *IntimaSettings.model_fields), variable
+        elif variable == "OPENAI_BASE_URL":
+            with monkeypatch.context() as environment:
+                environment.setenv(variable, "http://127.0.0.1:8001/v1")
+                assert read_settings("intima", {}).judge_base_url == "http://127.0.0.1:8001/v1"
         else:
             with monkeypatch.context() as environment:
                 for other in found:
@@ -186,7 +197,7 @@ def test_every_command_line_can_be_parsed(name):
     for text in mentioned(name):
         ours += re.findall(r"(?:^|\$\()lm-eval-tasks ([^)\n]+)", text)
         stock += re.findall(r"^lm_eval (run (?!\.\.\.).+)", text)
-    runs = [command for command in ours if command.startswith("run --")]
+    runs = [command for command in ours if command.startswith("run --model")]
     assert len(ours) >= 8 and len(stock) == 1 and len(runs) == 1
     for command in ours:
         words = shlex.split(command)
@@ -208,7 +219,7 @@ def test_every_flag_in_the_prose_exists(name):
     known = set(run._option_string_actions)
     known.update(*(command._option_string_actions for command in _sub_commands().values()))
     assert "--metadata" in flags
-    assert flags <= known | OF_OTHER_PROGRAMS
+    assert flags <= known | OF_OTHER_PROGRAMS | {"--serve"}
 
 
 def _sub_commands(parser: Any = None) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def test_a_run_of_another_task_is_not_ours_whatever_its_docs_look_like(tmp_path:
     for name in list(results["configs"]):  # as mbpp_plus, whose docs have a code and a prompt as well
         results["configs"][name]["metadata"] = {"version": 1.0}
     file.write_text(json.dumps(results), encoding="utf-8")
-    with pytest.raises(ValueError, match="holds no task of AIR-Bench-Chat or INTIMA"):
+    with pytest.raises(ValueError, match="holds no task of AIR-Bench or INTIMA"):
         load_run(folder)
     results["configs"]["intima_user_vulnerabilities"]["metadata"]["benchmark"] = "intima"
     file.write_text(json.dumps(results), encoding="utf-8")

@@ -129,8 +129,9 @@ def test_the_same_command_gets_the_same_port_so_that_caches_know_it_again():
 
 
 PARENT = """
-import sys, time
+import signal, sys, time
 from lm_eval_tasks.commands import serve
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell in the background turns off
 with open(sys.argv[1], "w") as log, serve.running(sys.argv[2:], log):
     print("up", flush=True)
     time.sleep(600)

@@ -102,7 +102,7 @@ def _check_model(config: EvaluatorConfig) -> None:
             "model=NAME,base_url=http://HOST:PORT/v1/chat/completions"
         )
     names = ",".join([config.tasks] if isinstance(config.tasks, str) else config.tasks).split(",")
-    audio = [name for name in names if name.startswith("air_bench_chat")]
+    audio = [name for name in names if name.startswith("air_bench_")]
     try:
         model = get_model(config.model)
     except ImportError as error:

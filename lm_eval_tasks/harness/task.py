@@ -16,13 +16,11 @@ from collections import Counter, defaultdict
 from functools import partial
 from typing import Any
 
-import datasets
-from lm_eval.api.task import ConfigurableTask
-
 from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness import compat, notes
 from lm_eval_tasks.harness.identity import sign
-from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
+from lm_eval_tasks.harness.pack_task import PackTask
+from lm_eval_tasks.harness.ranks import over_ranks
 from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.harness.requests import (
     EMPTY_ANSWER,
@@ -33,16 +31,13 @@ from lm_eval_tasks.harness.requests import (
     ask_early,
     what_is_asked,
 )
-from lm_eval_tasks.harness.resources import make_room_for
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 from lm_eval_tasks.judge.records import describe, summarise
-from lm_eval_tasks.runs import alone, ended
 from lm_eval_tasks.runs import waiting as waiting_room
 from lm_eval_tasks.runs.answers import finish_reason, storable_answer
 from lm_eval_tasks.runs.stored import load_run
-from lm_eval_tasks.server import keys
-from lm_eval_tasks.settings import check_judge, read_settings
+from lm_eval_tasks.settings import check_judge
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -50,57 +45,23 @@ _unjudged_tasks: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
 """Tasks of this run whose answers are not judged yet: lm-eval generates for all tasks before it judges the first."""
 
 
-class Docs(list):
-    """Docs as lm-eval reads a ``Dataset``: by index, in order, and by the names of the columns."""
-
-    @property
-    def features(self) -> dict[str, None]:
-        """The columns."""
-        return dict.fromkeys(self[0]) if self else {}
-
-
-class JudgedTask(ConfigurableTask):
+class JudgedTask(PackTask):
     """A generative task that is scored by a judge.
 
     A subclass sets ``BENCHMARK`` and defines ``load_docs``, ``questions``, ``trial_question``, ``judgement`` and
     ``shaping_settings``; its YAML names ``process_results``.
     """
 
-    BENCHMARK: str
-    settings: Any
     prompt_to_judge: Any
 
-    def __init__(
-        self,
-        data_dir: Any = None,
-        cache_dir: Any = None,
-        download_mode: Any = None,
-        config: dict[str, Any] | None = None,
-    ) -> None:
-        config = {key: value for key, value in (config or {}).items() if key != "class"}
-        config["metadata"] = {
-            **(config.get("metadata") or {}),
-            "benchmark": self.BENCHMARK,
-        }  # tells a judged task's run
-        self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
-        keys.know_options(config["metadata"])
-        keys.know_variables(self.settings.judge_api_key_env)
-        keys.guard_logs()
-        config["metadata"] = keys.masked(config["metadata"])  # which lm-eval writes, with --model_args in it
-        self._replayed = config["metadata"].get("replay")
+    _sent: dict[str, Any] | None = None
+
+    def check_settings(self) -> None:
+        """A judge must be named, unless nobody will be asked."""
         if not self._replayed and not compat.predictions_only():
             check_judge(self.settings)
-        self.left_out: dict[str, list[str]] = {}
-        self.absent: dict[str, str] = {}
-        self._ranks = 1
-        self._sent: dict[str, Any] = {}
-        super().__init__(config=config)
 
     # What a benchmark defines
-
-    def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-        """The docs and what had to be left out (cause -> names)."""
-        raise NotImplementedError
 
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
         """What the judge is asked about one answer, by name."""
@@ -129,38 +90,11 @@ class JudgedTask(ConfigurableTask):
         """What a benchmark adds to the summary of its judging; ``docs`` holds the doc of each record."""
         return {}
 
-    def metric_names(self) -> list[str]:
-        """The metrics that a judged doc has under these settings."""
-        return compat.metrics_of(self)
-
-    def note_data_revision(self, commit: str | None) -> None:
-        """Keep the commit of the data beside the settings, which lm-eval writes to the results; to be called once."""
-        if commit:
-            self.config.metadata = {**(self.config.metadata or {}), "data_revision": commit}
-
-    def data_revision(self) -> dict[str, str | None]:
-        """The commit that was read, under its name in the results; None where the hub or a folder doesn't tell."""
-        return {"data_revision": (self.config.metadata or {}).get("data_revision")}
-
     # What lm-eval calls
 
-    def download(self, *_: Any, **__: Any) -> None:
-        """Build the one split from ``load_docs``, or from the samples of a stored run that is judged again."""
-        docs, self.left_out = self.load_docs() if not self._replayed else self._stored_docs()
-        if self.left_out:  # beside the settings, so that a run that is judged later has it too
-            self.config.metadata = {**(self.config.metadata or {}), "left_out": self.left_out}
-        # a list serves lm-eval as well; a Dataset would hold each doc once more, and a further copy from each reading
-        self.dataset = {
-            self.config.test_split: datasets.Dataset.from_list(docs) if self.config.process_docs else Docs(docs)
-        }
-
-    def doc_to_text(self, doc: dict[str, Any], doc_to_text: Any = None) -> Any:
-        """As lm-eval has it, but a template is compiled once; for each doc that would take a third of a millisecond."""
-        template = self.config.doc_to_text if doc_to_text is None else doc_to_text
-        plain = not self.prompt and self.config.doc_to_choice is None
-        if plain and isinstance(template, str) and "{{" in template and template not in self.features:
-            return compat.template(template).render(**doc)
-        return super().doc_to_text(doc, doc_to_text)
+    def docs_to_ask(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+        """The docs of the data, or those of a stored run that is judged again."""
+        return self.load_docs() if not self._replayed else self._stored_docs()
 
     def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
@@ -177,10 +111,9 @@ class JudgedTask(ConfigurableTask):
         self._ranks = world_size
         model = compat.model_behind(options)
         self._run_key = self._fingerprint(model)
-        alone.claim(self._lock, f"{self.task_name} is being run with this very model, data and settings")
+        self.begin(self._run_key, rank, self.settings.judge_concurrency + compat.concurrency(model))
         if self._predicts_only():
             return
-        make_room_for(self.settings.judge_concurrency + compat.concurrency(model))
         judge = Judge.of(self.settings)
         judge.begin_run()
         judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
@@ -201,7 +134,7 @@ class JudgedTask(ConfigurableTask):
         super().apply_filters()
         if self._predicts_only():
             self.config.metadata = {**(self.config.metadata or {}), "made_with": self._made_with()}
-            alone.release(self._lock)
+            self.end()
             return
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
         asked = what_is_asked(self.instances, self.questions, self.settings.empty_answers == "judge")
@@ -249,13 +182,6 @@ class JudgedTask(ConfigurableTask):
             return metrics
         return dict.fromkeys(self.metric_names(), math.nan)
 
-    def aggregation(self) -> dict[str, Any]:
-        """The YAML's aggregations; with several ranks the mean skips what ``process_results`` marked as unjudged."""
-        functions = super().aggregation()
-        if self._ranks == 1:
-            return functions
-        return {name: JudgedMean() if function is compat.mean else function for name, function in functions.items()}
-
     def _stored_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         run = load_run(self._replayed)
         if self.config.task not in run.samples:
@@ -279,13 +205,6 @@ class JudgedTask(ConfigurableTask):
     def is_answered(self) -> bool:
         """Whether the model has answered all requests of this task."""
         return bool(self.instances) and all(instance.resps for instance in self.instances)
-
-    @property
-    def _lock(self) -> str:
-        return f"{self._run_key} {self._run_options['rank']}"
-
-    def _predicts_only(self) -> bool:
-        return compat.predicts_only(self)
 
     def _fingerprint(self, model: Any) -> str:
         """Identifies this command's requests and settings, so that doing a finished one again needs no trial call."""
@@ -322,8 +241,7 @@ class JudgedTask(ConfigurableTask):
             told = "left out" if summary["unjudged"].get(EMPTY_ANSWER) else "judged as such"
             log.warning("%s: %d empty answers, %s", self.task_name, summary["flags"]["empty_answer"], told)
         _unjudged_tasks.discard(self)
-        ended.note(self.task_name, summary["docs"], summary["judged"])
-        alone.release(self._lock)
+        self.end(summary["docs"], summary["judged"])
         if not summary["unjudged"]:
             judge.cache.set_finished(self._run_key)
             waiting_room.forget(self)
@@ -342,11 +260,6 @@ class JudgedTask(ConfigurableTask):
             f" {judge.stopped.rstrip('.')}." if judge.stopped else "",
             f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if answered else "",
         )
-
-    def _made_with(self) -> dict[str, Any]:
-        """With the answers of all ranks."""
-        told = notes.made_with(self)
-        return told | {"answers": over_ranks(told["answers"], self._ranks)}
 
     def noted(self) -> dict[str, Any]:
         """What a results file holds of how the answers were made, for ``waiting``."""

@@ -17,7 +17,19 @@ import jinja2
 from markupsafe import Markup
 
 from lm_eval_tasks import __version__
-from lm_eval_tasks.report import airbench, caveats, charts, compare, facts, formats, intima, provenance, samples, texts
+from lm_eval_tasks.report import (
+    airbench,
+    caveats,
+    charts,
+    compare,
+    facts,
+    formats,
+    foundation,
+    intima,
+    provenance,
+    samples,
+    texts,
+)
 from lm_eval_tasks.report.clips import Clips
 from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Table
@@ -124,6 +136,7 @@ def _context(runs: list[Run], clips: Clips, intervals: list[Any], data: dict[str
         "titles": facts.TITLES,
         "official_judge": facts.OFFICIAL_JUDGE,
         "board": board,
+        "foundation": foundation.tables(runs),
         "hero": hero,
         "category_chart": airbench.category_chart(runs),
         "air_tables": [airbench.task_table(run) for run in air],
