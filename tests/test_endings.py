@@ -163,3 +163,11 @@ def test_the_limit_of_open_files_is_raised_for_the_calls_of_a_run(runs: Runs, fe
 def test_more_calls_than_files_may_be_open_are_refused(few_files):
     with pytest.raises(ValueError, match="judge_concurrency"):
         make_room_for(10**9)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+def test_a_prompt_to_the_judge_that_is_no_file_is_refused_and_not_waited_for(runs: Runs, capsys, make):
+    make(runs.folder / "prompt.txt")
+    assert runs._start(runs.command("out", judge_prompt=str(runs.folder / "prompt.txt"))) == 2
+    assert "not a file" in capsys.readouterr().err and runs.server.calls("model") == 0
