@@ -194,9 +194,9 @@ def environment(out: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def server(latency_ms: int) -> Iterator[int]:
+def server(latency_ms: int, faults: float = 0.0) -> Iterator[int]:
     """A server in a process of its own for the length of the block; gives its port."""
-    arguments = [sys.executable, str(HERE / "server.py"), "--latency-ms", str(latency_ms)]
+    arguments = [sys.executable, str(HERE / "server.py"), "--latency-ms", str(latency_ms), "--faults", str(faults)]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     try:
         yield int(process.stdout.readline())

@@ -307,6 +307,13 @@ def _did_you_mean(key: str, near: str | None) -> str:
     return f"; did you mean {near!r}?" if near else " (see the README's table)."
 
 
+def is_name_of_variable(text: str) -> bool:
+    """Whether a text looks like the name of an environment variable, and not like a key in its place."""
+    parts = text.split("_")
+    named = re.fullmatch(r"_?[A-Z][A-Z0-9_]*", text) is not None
+    return named and len(text) <= 48 and len(max(parts, key=len)) < 16 and sum(map(str.isdigit, text)) <= 4
+
+
 def judge_api_key(settings: JudgeSettings) -> str:
     """The judge's API key, read from the environment when it is needed.
 
@@ -324,8 +331,14 @@ def judge_api_key(settings: JudgeSettings) -> str:
             raise ValueError(f"{variable} holds characters that no HTTP header can carry; set it again.")
         if key:
             return key
-    if settings.judge_api_key_env:
-        raise ValueError(f"judge_api_key_env names {settings.judge_api_key_env}, but that variable is not set.")
+    name = settings.judge_api_key_env
+    if name and is_name_of_variable(name):
+        raise ValueError(f"judge_api_key_env names {name}, but that variable is not set.")
+    if name:
+        raise ValueError(
+            "judge_api_key_env names no variable that is set (its value is not shown: it may be a key). Put the key "
+            "into an environment variable, and give that variable's name."
+        )
     if urlsplit(settings.judge_base_url).hostname == urlsplit(OPENAI_BASE_URL).hostname:
         raise ValueError(
             f"No API key for the judge at {settings.judge_base_url}: set JUDGE_API_KEY (or OPENAI_API_KEY), or pass "

@@ -153,6 +153,7 @@ def make_judge(server: servers.Server) -> Iterator[Callable[..., Judge]]:
         made.append(Judge(JudgeSettings(**{**usual, "judge_cache": False, **options})))
         return made[-1]
 
+    make.made = made
     yield make
     for judge in made:
         judge.close()

@@ -51,8 +51,12 @@ class FoundationTask(AudioTask):
         check_repeats(self.config)
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         compat.set_requests(self, [Request(**vars(instance)) for instance in self.instances])
-        sign(self.instances, compat.model_behind(options))
+        model = compat.model_behind(options)
+        sign(self.instances, model)
         self._ranks = world_size
+        shape = [self.BENCHMARK, json.dumps(self.config.metadata, sort_keys=True, default=str)]
+        shape += [str(tuple(instance.args[:2])) for instance in self.instances]
+        self.begin("\n".join(shape), rank, compat.concurrency(model))
 
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then read the letters; what was read takes the place of the filtered answers."""
@@ -61,6 +65,7 @@ class FoundationTask(AudioTask):
         super().apply_filters()
         if self._predicts_only():
             self.note(made_with=self._made_with())
+            self.end()
             return
         records = []
         for instance in self.instances:
@@ -95,6 +100,7 @@ class FoundationTask(AudioTask):
     def _conclude(self, records: list[dict[str, Any]]) -> None:
         """Say how the answers were read, and put it where lm-eval writes it into the results file."""
         counts = over_ranks(scoring.summary(records), self._ranks)
+        self.end(counts["docs"], counts["scored"])
         made_with = self._made_with()
         self.note(
             scoring={

@@ -9,6 +9,9 @@ from lm_eval.api.task import ConfigurableTask
 
 from lm_eval_tasks.harness import compat, notes
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
+from lm_eval_tasks.harness.resources import make_room_for
+from lm_eval_tasks.runs import alone, ended
+from lm_eval_tasks.server import keys
 from lm_eval_tasks.settings import read_settings
 
 
@@ -46,6 +49,10 @@ class PackTask(ConfigurableTask):
             "benchmark": self.BENCHMARK,
         }  # tells a run of this package
         self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
+        keys.know_options(config["metadata"])
+        keys.know_variables(getattr(self.settings, "judge_api_key_env", None))
+        keys.guard_logs()
+        config["metadata"] = keys.masked(config["metadata"])  # which lm-eval writes, with --model_args in it
         self._replayed = config["metadata"].get("replay")
         self.left_out: dict[str, list[str]] = {}
         self.absent: dict[str, str] = {}
@@ -55,6 +62,26 @@ class PackTask(ConfigurableTask):
 
     def check_settings(self) -> None:
         """Refuse settings with which the run could not end; before any data is fetched."""
+
+    def begin(self, what: str, rank: int, calls: int) -> None:
+        """See that nothing stands in the way of generation, before any answer is paid for.
+
+        Args:
+            what: identifies the requests and settings of this task.
+            rank: of this process.
+            calls: how many will be in flight at once.
+
+        Raises:
+            ValueError: another process is at the same, or too few files may be open.
+        """
+        self._lock = f"{what} {rank}"
+        alone.claim(self._lock, f"{self.task_name} is being run with this very model, data and settings")
+        make_room_for(calls)
+
+    def end(self, answers: int = 0, scored: int = 0) -> None:
+        """Note how many answers there were and how many count, for the command's exit status."""
+        ended.note(self.task_name, answers, scored)
+        alone.release(self._lock)
 
     def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         """The docs and what had to be left out (cause -> names)."""

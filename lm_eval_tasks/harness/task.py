@@ -109,9 +109,11 @@ class JudgedTask(PackTask):
             sign(self.instances, compat.model_behind(options))
             self._sent = notes.generation_sent(compat.model_behind(options), self.instances)
         self._ranks = world_size
+        model = compat.model_behind(options)
+        self._run_key = self._fingerprint(model)
+        self.begin(self._run_key, rank, self.settings.judge_concurrency + compat.concurrency(model))
         if self._predicts_only():
             return
-        self._run_key = self._fingerprint(compat.model_behind(options))
         judge = Judge.of(self.settings)
         judge.begin_run()
         judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
@@ -132,6 +134,7 @@ class JudgedTask(PackTask):
         super().apply_filters()
         if self._predicts_only():
             self.config.metadata = {**(self.config.metadata or {}), "made_with": self._made_with()}
+            self.end()
             return
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
         asked = what_is_asked(self.instances, self.questions, self.settings.empty_answers == "judge")
@@ -143,14 +146,14 @@ class JudgedTask(PackTask):
             if not all(map(judge.knows, every)):
                 judge.check(self.trial_question())
         outcomes = iter(judge.ask(every, f"Judging {self.task_name}"))
-        keys = iter(every.keys)
+        asked_by = iter(every.keys)
         judgements = defaultdict(list)
         for one in asked:
             lacking = Unjudged(one.missing, why=one.why) if one.missing else None
             record = {"benchmark": self.BENCHMARK}
             record |= self.judgement({name: lacking or next(outcomes) for name in every.names})
             for verdict in record["verdicts"]:
-                verdict["question"] = None if lacking else next(keys)  # by which a later rejudge knows it again
+                verdict["question"] = None if lacking else next(asked_by)  # by which a later rejudge knows it again
             no_answer = one.missing not in (None, EMPTY_ANSWER)
             record["flags"] = [] if no_answer else self.flags(one.instance.doc, one.answer)
             record["why"] = next((verdict["why"] for verdict in record["verdicts"] if verdict["why"]), "")
@@ -239,6 +242,7 @@ class JudgedTask(PackTask):
             told = "left out" if summary["unjudged"].get(EMPTY_ANSWER) else "judged as such"
             log.warning("%s: %d empty answers, %s", self.task_name, summary["flags"]["empty_answer"], told)
         _unjudged_tasks.discard(self)
+        self.end(summary["docs"], summary["judged"])
         if not summary["unjudged"]:
             judge.cache.set_finished(self._run_key)
             waiting_room.forget(self)
@@ -264,5 +268,5 @@ class JudgedTask(PackTask):
 
     def settings_in_results(self) -> dict[str, Any]:
         """Everything that shapes the numbers, under the names of the options."""
-        keys = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens", "empty_answers")
-        return {key: getattr(self.settings, key) for key in keys} | self.shaping_settings()
+        names = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens", "empty_answers")
+        return {name: getattr(self.settings, name) for name in names} | self.shaping_settings()

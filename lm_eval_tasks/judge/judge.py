@@ -212,6 +212,7 @@ class Judge:
     async def _put(self, question: Question) -> Verdict | Unjudged:
         key = self.key(question)
         async with self._putting.setdefault(key, asyncio.Lock()):  # the same question twice: the second is in the cache
+            await self.cache.free()
             return self._stored(question, key) or await self._put_now(question, key)
 
     async def _put_now(self, question: Question, key: str) -> Verdict | Unjudged:
