@@ -25,7 +25,7 @@ demo: $(READY)
 
 test: $(READY)
 	@scripts/install_system_packages.sh
-	@$(RUN) -m pytest -q
+	@$(RUN) -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
 
 # A target for the tests of an extra goes here (environment of its own, as $(READY) has it).
 

@@ -73,12 +73,12 @@ def scoring(results: dict[str, Any], task: str) -> dict[str, Any]:
     return results["configs"][f"{ALL}_{task}"]["metadata"]["scoring"]
 
 
-def command_line(server: servers.Server, root: Path, out: Path, *tasks: str, **settings: Any) -> Path:
+def command_line(server: servers.Server, root: Path, out: Path, *tasks: str, ends: int = 0, **settings: Any) -> Path:
     """A run by the command, with its samples; returns the folder of its results."""
     address = f"{server.url('model')}/chat/completions"
     command = ["run", "--model", "local-chat-completions", "--apply_chat_template", "--tasks", ",".join(tasks)]
     command += ["--model_args", f"model=m,base_url={address},num_concurrent=4,max_retries=1"]
     command += ["--metadata", json.dumps({"local_path": str(root), **settings})]
     forget_judges()
-    assert cli.main([*command, "--output_path", str(out), "--log_samples"]) == 0
+    assert cli.main([*command, "--output_path", str(out), "--log_samples"]) == ends
     return out

@@ -175,6 +175,7 @@ def test_a_limit_that_was_used_up_without_a_finish_reason_is_a_cut():
         ({"retry-after": "-5"}, None),
         ({}, None),
     ],
+    ids=["seconds", "fraction", "milliseconds", "date", "words", "negative", "none"],
 )
 def test_retry_after_is_read_in_all_its_forms(headers, seconds):
     found = outcome.wait_of(headers)
