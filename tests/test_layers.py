@@ -31,7 +31,7 @@ LAYERS = [
     {"data"},
     {"audio"},
     {"settings"},
-    {"errors"},
+    {"errors", "files"},
     {"harness.compat"},  # imports lm-eval alone, so that every layer may use it
     {""},  # the package itself: its version and its folder
 ]

@@ -81,6 +81,10 @@ class AirBenchChatTask(JudgedTask):
         request.arguments = request.arguments[:2]  # the stock API models take a third argument for images
         return request
 
+    def doc_to_audio(self, doc: dict[str, Any], doc_to_audio: Any = None) -> Any:
+        """The clip; none of an answer that came from a file."""
+        return [] if self._replayed and "audio" not in doc else super().doc_to_audio(doc, doc_to_audio)
+
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
         """The same question in each order; the sides have roles, and only the prompt has positions."""
         texts = {"reference": doc["answer_gt"], "prediction": answer}
