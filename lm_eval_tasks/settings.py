@@ -50,6 +50,16 @@ class JudgeSettings(BaseModel):
     judge_patience: float = Field(900.0, gt=0, allow_inf_nan=False)
     judge_check: Literal["error", "warn"] = "error"
     judge_extra_body: dict[str, Any] | None = None
+    judge_batch: bool = False
+    judge_batch_rest: Literal["batch", "direct"] = "batch"
+    judge_batch_poll: float = Field(30.0, gt=0, le=3600, allow_inf_nan=False)
+
+    @field_validator("judge_batch")
+    @classmethod
+    def _kept_somewhere(cls, batch: bool, info: Any) -> bool:
+        if batch and info.data.get("judge_cache") is False:
+            raise ValueError("needs the verdict cache, into which its verdicts go: leave judge_cache=false out")
+        return batch
 
     @field_validator("judge_base_url")
     @classmethod

@@ -13,6 +13,7 @@ import logging
 import math
 import weakref
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,14 @@ from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness import compat, notes
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
 from lm_eval_tasks.harness.repeats import check_repeats
-from lm_eval_tasks.harness.requests import Asked, JudgedRequest, Questionnaire, ask_early, what_is_asked
+from lm_eval_tasks.harness.requests import (
+    Asked,
+    JudgedRequest,
+    Questionnaire,
+    ask_early,
+    questions_ahead,
+    what_is_asked,
+)
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 from lm_eval_tasks.judge.records import describe, summarise
@@ -39,6 +47,10 @@ NO_ANSWER = "no answer"
 
 _unjudged_tasks: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
 """Tasks of this run whose answers are not judged yet: lm-eval generates for all tasks before it judges the first."""
+
+
+_to_batch: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
+"""Tasks of this run that were in no batch yet: one batch for all of them takes no longer than one for each."""
 
 
 class Docs(list):
@@ -166,8 +178,17 @@ class JudgedTask(ConfigurableTask):
             if not judge.cache.is_finished(self._run_key):
                 judge.check(self.trial_question())
             _unjudged_tasks.add(self)
+        if self.settings.judge_batch:
+            if any(task.task_name == self.task_name for task in _to_batch):  # left by a run that was broken off
+                _to_batch.clear()
+            _to_batch.add(self)
+            if judge.fresh:
+                raise ValueError("judge_batch takes the verdicts from the cache, where --all asks for new ones")
+            if not judge.cache.is_finished(self._run_key):
+                judge.check_batches()
+        early = self.settings.judge_early and not self.settings.judge_batch
         hand_over = partial(ask_early, judge, compat.filters_of(self), self.questions)
-        for instance in self.instances if self.settings.judge_early else ():
+        for instance in self.instances if early else ():
             if instance.repeats == 1:
                 instance.on_answer = hand_over
         self.warn_of_settings()
@@ -189,6 +210,8 @@ class JudgedTask(ConfigurableTask):
                 self._keep_verdicts(judge, asked)
             if not all(map(judge.knows, every)):
                 judge.check(self.trial_question())
+        if self.settings.judge_batch:
+            self._fill_from_batch(judge)
         outcomes = iter(judge.ask(every, f"Judging {self.task_name}"))
         keys = iter(every.keys)
         judgements = defaultdict(list)
@@ -239,6 +262,22 @@ class JudgedTask(ConfigurableTask):
         docs = [sample.doc for sample in run.samples[self.config.task]]
         self.note_data_revision(run.data_revision(self.config.task))
         return docs, run.left_out(self.config.task)
+
+    def _fill_from_batch(self, judge: Judge) -> None:
+        """Put the verdicts of all tasks of this run that are answered into the cache, by way of one batch."""
+        tasks = [task for task in _to_batch if task.is_answered() and Judge.of(task.settings) is judge]
+        for task in tasks:
+            _to_batch.discard(task)
+            ahead = list(task._questions_ahead())
+            if task._replayed and load_run(task._replayed).judging(task.config.task):
+                task._keep_verdicts(judge, [asked for asked, _ in ahead])
+            if not all(judge.knows(question) for _, question in ahead):
+                judge.check(task.trial_question())  # which finds out how this server has to be asked
+        if tasks:
+            judge.fill(lambda: (question for task in tasks for _, question in task._questions_ahead()))
+
+    def _questions_ahead(self) -> Iterator[tuple[Asked, Question]]:
+        return questions_ahead(self.instances, compat.filters_of(self), self.questions)
 
     def _keep_verdicts(self, judge: Judge, asked: list[Asked]) -> None:
         """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""

@@ -59,6 +59,11 @@ class VerdictCache:
             self._warn(error)
             self.close()
 
+    @property
+    def writable(self) -> bool:
+        """Whether everything so far could be stored."""
+        return self._db is not None and not self._full
+
     def get(self, key: str) -> dict[str, Any] | None:
         """The stored reply of a question, or None."""
         row = self._read("SELECT reply FROM verdict WHERE key = ?", key)
