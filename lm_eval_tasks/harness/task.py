@@ -13,7 +13,7 @@ import logging
 import math
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -49,8 +49,8 @@ _unjudged_tasks: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
 """Tasks of this run whose answers are not judged yet: lm-eval generates for all tasks before it judges the first."""
 
 
-_to_batch: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
-"""Tasks of this run that were in no batch yet: one batch for all of them takes no longer than one for each."""
+_to_prepare: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
+"""Tasks of this run of whose questions nothing was made yet: they share one estimate of the cost, and one batch."""
 
 
 class Docs(list):
@@ -178,10 +178,10 @@ class JudgedTask(ConfigurableTask):
             if not judge.cache.is_finished(self._run_key):
                 judge.check(self.trial_question())
             _unjudged_tasks.add(self)
+        if any(task.task_name == self.task_name for task in _to_prepare):  # left by a run that was broken off
+            _to_prepare.clear()
+        _to_prepare.add(self)
         if self.settings.judge_batch:
-            if any(task.task_name == self.task_name for task in _to_batch):  # left by a run that was broken off
-                _to_batch.clear()
-            _to_batch.add(self)
             if judge.fresh:
                 raise ValueError("judge_batch takes the verdicts from the cache, where --all asks for new ones")
             if not judge.cache.is_finished(self._run_key):
@@ -205,13 +205,7 @@ class JudgedTask(ConfigurableTask):
         asked = what_is_asked(self.instances, self.questions)
         judge = Judge.of(self.settings)
         every = Questionnaire(asked, judge.key)
-        if self._replayed:
-            if load_run(self._replayed).judging(self.config.task):
-                self._keep_verdicts(judge, asked)
-            if not all(map(judge.knows, every)):
-                judge.check(self.trial_question())
-        if self.settings.judge_batch:
-            self._fill_from_batch(judge)
+        self._prepare(judge)
         outcomes = iter(judge.ask(every, f"Judging {self.task_name}"))
         keys = iter(every.keys)
         judgements = defaultdict(list)
@@ -263,23 +257,31 @@ class JudgedTask(ConfigurableTask):
         self.note_data_revision(run.data_revision(self.config.task))
         return docs, run.left_out(self.config.task)
 
-    def _fill_from_batch(self, judge: Judge) -> None:
-        """Put the verdicts of all tasks of this run that are answered into the cache, by way of one batch."""
-        tasks = [task for task in _to_batch if task.is_answered() and Judge.of(task.settings) is judge]
+    def _prepare(self, judge: Judge) -> None:
+        """Before the first task of a run is judged, for all of them: say what it will cost, and let a batch do it."""
+        tasks = [task for task in _to_prepare if task.is_answered() and Judge.of(task.settings) is judge]
+        costs = judge.settings.judge_batch or not judge.settings.judge_early or bool(self._replayed)
         for task in tasks:
-            _to_batch.discard(task)
-            ahead = list(task._questions_ahead())
+            _to_prepare.discard(task)
             if task._replayed and load_run(task._replayed).judging(task.config.task):
-                task._keep_verdicts(judge, [asked for asked, _ in ahead])
-            if not all(judge.knows(question) for _, question in ahead):
+                task._keep_verdicts(judge, (asked for asked, _ in task._questions_ahead()))
+            known = not costs or all(judge.knows(question) for _, question in task._questions_ahead())
+            if not known:
                 judge.check(task.trial_question())  # which finds out how this server has to be asked
-        if tasks:
-            judge.fill(lambda: (question for task in tasks for _, question in task._questions_ahead()))
+
+        def every() -> Iterator[Question]:
+            return (question for task in tasks for _, question in task._questions_ahead())
+
+        line = judge.expected(every()) if tasks and costs else None
+        if line:
+            log.info("Expected: %s", line)
+        if tasks and judge.settings.judge_batch:
+            judge.fill(every)
 
     def _questions_ahead(self) -> Iterator[tuple[Asked, Question]]:
         return questions_ahead(self.instances, compat.filters_of(self), self.questions)
 
-    def _keep_verdicts(self, judge: Judge, asked: list[Asked]) -> None:
+    def _keep_verdicts(self, judge: Judge, asked: Iterable[Asked]) -> None:
         """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""
         samples = load_run(self._replayed).samples[self.config.task]
         for one in asked:

@@ -18,6 +18,7 @@ from typing import Any
 import openai
 from tqdm import tqdm
 
+from lm_eval_tasks.judge.budget import prompt_tokens
 from lm_eval_tasks.judge.jobs import Job, Jobs
 from lm_eval_tasks.judge.question import NoVerdict, Question
 from lm_eval_tasks.server.dialect import adapted
@@ -95,6 +96,7 @@ class _Fill:
         self.jobs = Jobs(judge.cache.path)
         self.rounds = 1 if self.settings.judge_batch_rest == "direct" else 2
         self.silent: dict[str, str] = {}
+        self._held: dict[str, int] = {}  # key -> tokens of the budget, of what this process submitted
         self._done_with: set[str] = set()  # refused one by one, or their batch failed or was cancelled
 
     async def run(self) -> None:
@@ -134,24 +136,32 @@ class _Fill:
     def _requests(self, keys: set[str], number: int) -> Iterator[tuple[bytes, list[str]]]:
         """Files of requests, each with the keys in it."""
         lines: list[bytes] = []
-        held: list[str] = []
+        inside: list[str] = []
         size, left = 0, set(keys)
         for question in self.questions() if keys else ():
             key = self.judge.key(question)
             if key not in left:
                 continue
             left.discard(key)
-            body = adapted(self.judge.request(question, number), self.judge.client.given_up)
-            request = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
-            line = json.dumps(request).encode() + b"\n"
-            if lines and (len(lines) == MAX_REQUESTS or size + len(line) > MAX_BYTES):
-                yield b"".join(lines), held
-                lines, held, size = [], [], 0
-            lines.append(line)
-            held.append(key)
-            size += len(line)
+            request = self.judge.request(question, number)
+            held = prompt_tokens(request["messages"]) + request["max_tokens"]
+            if not self.judge.budget.take(held):
+                self.judge.budget.stop()
+                self.silent[key] = self.judge.budget.reached
+                self._done_with.add(key)
+                continue
+            self._held[key] = held
+            body = adapted(request, self.judge.client.given_up)
+            line = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
+            content = json.dumps(line).encode() + b"\n"
+            if lines and (len(lines) == MAX_REQUESTS or size + len(content) > MAX_BYTES):
+                yield b"".join(lines), inside
+                lines, inside, size = [], [], 0
+            lines.append(content)
+            inside.append(key)
+            size += len(content)
         if lines:
-            yield b"".join(lines), held
+            yield b"".join(lines), inside
 
     async def _create(self, job: Job, content: bytes) -> Job:
         """Upload and submit. The job is on the disk before, and the batch's id the moment that it is known."""
@@ -293,6 +303,9 @@ class _Fill:
         """Store the first usable reply to a question; where there is none, note what may be done about it."""
         self.wanted[key] = job.round
         self.silent.pop(key, None)
+        if held := self._held.pop(key, 0):
+            used = sum(o.prompt_tokens + o.completion_tokens for o in outcomes[:1] if o.answered)
+            self.judge.budget.give_back(held, used)
         for outcome in outcomes:
             if outcome.kind in (Kind.REPLY, Kind.CUT):
                 with contextlib.suppress(NoVerdict):

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from tqdm import tqdm
 
 from lm_eval_tasks.judge import batch
+from lm_eval_tasks.judge.budget import BYTES_A_TOKEN, Budget, estimate, prompt_tokens
 from lm_eval_tasks.judge.cache import VerdictCache
 from lm_eval_tasks.judge.check import check
 from lm_eval_tasks.judge.question import NoVerdict, Question, Unjudged, Verdict, storable
@@ -57,6 +58,7 @@ class Judge:
         fresh: whether every question is put again, whatever is stored.
         client: the connection, and what the server was found to refuse.
         answered_by: the models that gave this run's verdicts, as the server named them.
+        budget: what this run has used of the calls and tokens that it may.
         withheld: keys of questions that must not be asked directly -> why.
     """
 
@@ -69,8 +71,10 @@ class Judge:
         self.fresh = False
         self._remembered: dict[str, dict[str, Any]] = {}
         self.answered_by: set[str] = set()
+        self.budget = Budget(settings)
         self.withheld: dict[str, str] = {}
         self._checked: set[str] = set()
+        self._typical: dict[str, int] = {}  # completion tokens of the trial's reply
         self._has_asked = False
         self._said: str | None = None
         self._loop = asyncio.new_event_loop()
@@ -109,11 +113,12 @@ class Judge:
             self.answered_by.clear()
             self._remembered.clear()
             self.withheld.clear()
+            self.budget.begin()
 
     @property
     def stopped(self) -> str | None:
         """Why no further question is put, or None."""
-        return self.client.stopped
+        return self.client.stopped or self.budget.reached
 
     def check(self, trial: Question) -> None:
         """Put one small question, so that a wrong key, model or address is found before any answer is paid for.
@@ -128,6 +133,22 @@ class Judge:
         if trial.prompt_version not in self._checked:  # each benchmark has a form of its own
             self._wait(check(self, trial))
             self._checked.add(trial.prompt_version)
+            last = self.client.last
+            self._typical[trial.prompt_version] = last.completion_tokens if last else 0
+
+    def expected(self, questions: Iterable[Question]) -> str | None:
+        """What asking these will cost, in one line; None where all are known. ``check`` has found how long replies are.
+
+        The longest trial reply of a benchmark stands for all replies to its questions.
+        """
+        seen, prompt, completion = set(), 0, 0
+        for question in questions:
+            if not self.knows(question) and (key := self.key(question)) not in seen:
+                seen.add(key)
+                prompt += prompt_tokens(question.messages)
+                completion += self._typical.get(question.prompt_version) or len(question.form) // BYTES_A_TOKEN
+        price, batched = self.settings.judge_price, self.settings.judge_batch
+        return estimate(len(seen), prompt, completion, price, batched) if seen else None
 
     def check_batches(self) -> None:
         """Make sure that the server takes batches; raises a ValueError where it doesn't."""
@@ -273,7 +294,12 @@ class Judge:
         room, messages = self.settings.judge_max_tokens, question.messages
         tokens, unusable = [0, 0], None
         for attempt in range(1, ATTEMPTS + 1):
+            held = prompt_tokens(messages) + room
+            if not await self.budget.wait(held):
+                self._say_stopped()
+                return replace(unusable or Unjudged(self.budget.reached), reason=self.budget.reached)
             reply = await self.client.ask(self._request(messages, room, question.schema), tries=tries)
+            await self.budget.done(held, _used(reply, held))
             if reply.kind in (Kind.REFUSED, Kind.HOPELESS, Kind.BUSY, Kind.LOST):
                 return self._without_reply(reply, unusable, attempt)
             tokens = [tokens[0] + reply.prompt_tokens, tokens[1] + reply.completion_tokens]
@@ -333,8 +359,8 @@ class Judge:
         return request | (settings.judge_extra_body or {})
 
     def _say_stopped(self) -> None:
-        if self._said != self.client.stopped:
-            self._said = self.client.stopped
+        if self._said != self.stopped:
+            self._said = self.stopped
             self._checked.clear()
             log.error("%s. Judging ends here; every verdict so far is kept.", self._said.rstrip("."))
 
@@ -349,6 +375,13 @@ class Judge:
             log.error(
                 "MORE THAN ONE JUDGE ANSWERED IN THIS RUN: %s. Its scores must not be compared.", ", ".join(others)
             )
+
+
+def _used(reply: Outcome, held: int) -> int:
+    """The tokens of a reply: as the server counts them, else what was held for it."""
+    if not reply.answered:
+        return 0
+    return reply.prompt_tokens + reply.completion_tokens or held
 
 
 def _restated(question: Question) -> tuple[dict[str, str], ...]:
