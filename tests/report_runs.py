@@ -62,7 +62,7 @@ def write_wav(path: Path, seconds: float = 0.5) -> Path:
 
 
 def air_samples(
-    count: int, rng: random.Random, skill: float, audio: Path | None, hostile: bool
+    count: int, rng: random.Random, skill: float, audio: Path | None, hostile: bool, clips: int = 10
 ) -> dict[str, list[dict]]:
     """Returns task -> logged samples, shared out over the tasks as in the benchmark (each task has at least one)."""
     tasks: dict[str, list[dict]] = {}
@@ -101,7 +101,7 @@ def air_samples(
                 record |= dict.fromkeys(("prediction_score", "reference_score", "win", "position_gap"))
                 record["reason"] = rng.choice(["content filter", "no usable verdict after 3 attempts"])
                 verdicts[1] |= {"prediction": None, "reference": None, "reason": record["reason"], "reply": ""}
-            path = str(audio / f"{made % 10}.wav") if audio else f"/nowhere/{name}/{made}.wav"
+            path = str(audio / f"{made % clips}.wav") if audio else f"/nowhere/{name}/{made}.wav"
             doc = {
                 "uniq_id": str(made),
                 "task_name": name,
@@ -277,6 +277,7 @@ def write_run(
     judge: str = OFFICIAL,
     limit: int | None = None,
     audio: Path | None = None,
+    clips: int = 10,
     hostile: bool = False,
     log_samples: bool = True,
     date: str = DATE,
@@ -287,9 +288,9 @@ def write_run(
     """Writes one run below `folder` and returns `folder`, which is what --output_path would have been."""
     rng = random.Random(seed)
     if audio:
-        for index in range(10):
+        for index in range(clips):
             write_wav(audio / f"{index}.wav")
-    tasks = air_samples(air, rng, skill, audio, hostile) if air else {}
+    tasks = air_samples(air, rng, skill, audio, hostile, clips) if air else {}
     tasks |= intima_samples(intima, rng, warmth, hostile) if intima else {}
     tasks = {name: samples for name, samples in tasks.items() if name not in (without or {})}
     home = folder / "".join(c if c.isalnum() or c in "-_." else "_" for c in model)[:60]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from report_runs import write_run
 
-from lm_eval_tasks.report import banner
+from lm_eval_tasks.report import caveats
 from lm_eval_tasks.report.load import load_run, load_runs
 
 
@@ -65,7 +65,7 @@ def test_damaged_lines_are_named_and_counted(tmp_path: Path) -> None:
     task = [answer for answer in run.answers["air_bench_chat"] if answer.task.endswith("_speech_QA")]
     assert len(task) == count - 1
     run.label = "x"
-    said = " ".join(sentence for _, sentence in banner.warnings([run]))
+    said = " ".join(sentence for _, sentence in caveats.warnings([run]))
     assert f"5 lines of its sample files could not be used ({file.name}, line 2" in said
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import base64
 import csv
 import hashlib
@@ -10,15 +11,17 @@ import io
 import json
 import re
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
+import soundfile
 from report_runs import HOSTILE, OFFICIAL, write_run
 
 from lm_eval_tasks import report
-from lm_eval_tasks.report import airbench, banner, compare, intima, judging, tables
-from lm_eval_tasks.report.audio import sniff
+from lm_eval_tasks.report import airbench, caveats, compare, facts, formats, intima, provenance, texts
+from lm_eval_tasks.report.clips import RATE, is_audio
 from lm_eval_tasks.report.load import load_run, load_runs
-from lm_eval_tasks.report.payload import script_json
+from lm_eval_tasks.report.samples import script_json
 
 
 def make(*arguments: object) -> int:
@@ -44,10 +47,11 @@ def test_leaderboard_row_is_that_of_the_results_file_and_every_row_names_its_jud
         for name in ("air_bench_chat_speech", "air_bench_chat_sound", "air_bench_chat_music", "air_bench_chat_mixed")
     ] + [run.results["air_bench_chat"]["gpt_score,judge"]]
     assert ours.cells[5].text == "other-judge"
-    assert ours.note == "1 clip left out; judge differs from the published rows"
+    assert ours.note == "82 of 2\u202f200 records; left out: 1; another judge than that of the published rows"
     published = table.rows[1:]
     assert len(published) == 11
-    assert {row.cells[5].text for row in published} == {OFFICIAL}
+    assert {row.cells[5].text for row in published} == {f"{OFFICIAL} †"}
+    assert "no longer served (OpenAI shut it down on 2026-03-26)" in table.notes[0]
     assert [cell.text for cell in published[0].cells[:5]] == ["7.18", "6.99", "6.79", "6.77", "6.93"]
 
 
@@ -61,10 +65,10 @@ def test_a_missing_average_is_a_dash_with_its_reason(tmp_path: Path) -> None:
 
 def test_what_changes_the_reading_is_said_first(tmp_path: Path) -> None:
     runs = load_runs([write_run(tmp_path, air=400, judge="demo-judge", limit=5, log_samples=False)])
-    said = "\n".join(sentence for _, sentence in banner.warnings(runs))
+    said = "\n".join(sentence for _, sentence in caveats.warnings(runs))
     assert "Made with --limit 5" in said
     assert "the numbers mean nothing" in said
-    assert "docs are unjudged and in no score" in said
+    assert "docs could not be judged and are excluded from every score" in said
     assert "missing: speech_QA_iemocap/Ses01.wav" in said
     assert "add --log_samples (with --output_path)" in said
     assert "Read this first" in page_of(tmp_path, tmp_path)
@@ -72,9 +76,9 @@ def test_what_changes_the_reading_is_said_first(tmp_path: Path) -> None:
 
 def test_logged_scores_that_disagree_with_the_results_are_pointed_out(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path, air=80))
-    assert airbench.mismatches(run) == []
+    assert caveats.mismatches(run) == []
     run.results["air_bench_chat_sound_QA"]["gpt_score,judge"] = 9.99
-    assert "lm_eval's results say 9.99" in airbench.mismatches(run)[0]
+    assert "lm_eval's results say 9.99" in caveats.mismatches(run)[0]
 
 
 def test_differences_pair_the_docs_of_two_runs(tmp_path: Path) -> None:
@@ -90,10 +94,10 @@ def test_differences_pair_the_docs_of_two_runs(tmp_path: Path) -> None:
     assert found["Sound"].n == len(pairs)
     assert found["Sound"].value == pytest.approx(sum(b - a for a, b in pairs) / len(pairs))
     four = [found[title].value for title in ("Speech", "Sound", "Music", "Mixed")]
+    assert "Whole set" not in found
     assert found["Average"].value == pytest.approx(sum(four) / 4)
     comparison = compare.comparisons([first, second])[0]
     assert comparison.gained[0].difference == max(change.difference for change in comparison.gained)
-    assert comparison.common["intima"] == 61
 
 
 def test_page_runs_only_its_own_script_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
@@ -113,7 +117,8 @@ def test_hostile_text_stays_text_everywhere(tmp_path: Path) -> None:
     page = page_of(tmp_path, folder)
     assert "<img" not in page
     assert "</script></template>" not in page
-    assert page.count("</script>") == 2
+    assert page.count("</script>") == page.count("<script")
+    assert re.findall(r'<script(?! type="application/json")', page) == ["<script"]
     data = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])
     assert data["air"]["docs"][0]["x"][0]["p"] == HOSTILE
     assert "&lt;img src=x onerror=" in page
@@ -137,7 +142,26 @@ def test_clips_are_linked_beside_the_report_or_by_file_url_or_embedded(tmp_path:
     assert (tmp_path / "my clips" / "0.wav").as_uri() in sources(page_of(tmp_path / "far", folder))
     page = page_of(tmp_path, folder, options=("--embed-audio",))
     assert "#0" in sources(page)
-    assert len(json.loads(re.search(r'id="data-clips">(.*?)</script>', page, re.S)[1])) == 10
+    clips = json.loads(re.search(r'id="data-clips">(.*?)</script>', page, re.S)[1])
+    assert len(clips) == 10
+    with soundfile.SoundFile(io.BytesIO(base64.b64decode(clips["0"].partition(",")[2]))) as clip:
+        assert (clip.format, clip.samplerate, clip.channels) == ("MP3", RATE, 1)
+        assert clip.frames / RATE == pytest.approx(0.5, abs=0.1)
+
+
+def test_beyond_its_room_the_page_holds_the_clips_people_look_at_and_says_which(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", air=400, audio=tmp_path / "clips", clips=400)
+    page = page_of(tmp_path, folder, options=("--embed-audio", "0.1"))
+    docs = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])["air"]["docs"]
+    inside = [doc for doc in docs if doc["a"].startswith("#")]
+    assert 10 < len(inside) < 100
+    assert len(json.loads(re.search(r'id="data-clips">(.*?)</script>', page, re.S)[1])) == len(inside)
+    scores = {doc["k"]: doc["x"][0]["sc"] for doc in docs}
+    known = sorted(score for score in scores.values() if score is not None)
+    held = [scores[doc["k"]] for doc in inside]
+    assert {known[0], known[-1], None} <= set(held)
+    assert not [score for score in held if score is not None and known[60] < score < known[-60]]
+    assert f"without a judgement: {len(inside)} clips. Those of {len(docs) - len(inside)} other" in page
 
 
 def test_a_path_to_something_that_is_no_audio_is_never_read_into_the_page(tmp_path: Path) -> None:
@@ -148,17 +172,16 @@ def test_a_path_to_something_that_is_no_audio_is_never_read_into_the_page(tmp_pa
     assert "does not begin like audio" in page
 
 
-def test_sniffing_knows_the_usual_heads() -> None:
-    assert sniff(b"RIFF\0\0\0\0WAVEfmt ") == "audio/wav"
-    assert sniff(b"ID3\x04") == sniff(b"\xff\xfb\x90\x00") == "audio/mpeg"
-    assert sniff(b"version https://git-lfs") == sniff(b"") == sniff(b"\xff\xd8\xff\xe0") == ""
+def test_the_usual_heads_of_audio_are_known() -> None:
+    assert all(map(is_audio, (b"RIFF\0\0\0\0WAVEfmt ", b"ID3\x04", b"\xff\xfb\x90\x00", b"fLaC", b"OggS")))
+    assert not any(map(is_audio, (b"version https://git-lfs", b"", b"\xff\xd8\xff\xe0")))
 
 
 def test_markdown_holds_the_tables_and_no_markup_of_a_run(tmp_path: Path, capfd) -> None:
     folder = write_run(tmp_path / "run", "a|b <b>*x*</b>\n# y", air=80, intima=31)
     assert make(folder, "--format", "markdown") == 0
     printed = capfd.readouterr().out
-    assert "| Qwen2-Audio (published) | 7.18 | 6.99 | 6.79 | 6.77 | 6.93 | gpt-4-0125-preview |" in printed
+    assert "| Qwen2-Audio (published) | 7.18 | 6.99 | 6.79 | 6.77 | 6.93 | gpt-4-0125-preview † |" in printed
     assert "a\\|b &lt;b&gt;\\*x\\*&lt;/b&gt; \\# y" in printed
     assert "<b>" not in printed
 
@@ -178,11 +201,19 @@ def test_csv_keeps_all_digits_and_is_no_formula(tmp_path: Path) -> None:
 def test_every_table_has_as_many_cells_as_heads(tmp_path: Path) -> None:
     one = write_run(tmp_path / "1", "a", air=16, intima=31)
     two = write_run(tmp_path / "2", "b", air=16)
-    for table in tables.all_tables(load_runs([one, two])):
-        assert {len(row.cells) for row in table.rows} == {len(table.head) - 1}, table.key
+    for table in formats.all_tables(load_runs([one, two])):
+        assert {len(row.cells) for row in table.rows if row.kind != "section"} == {len(table.head) - 1}, table.key
 
 
-@pytest.mark.parametrize("arguments", [("--format", "csv", "--embed-audio"), ("-o", "/dev/null/x.html")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--format", "csv", "--embed-audio"),
+        ("-o", "/dev/null/x.html"),
+        ("-o", "x.csv", "--format", "latex"),
+        ("--table", "judging", "-o", "x.html"),
+    ],
+)
 def test_wrong_use_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     folder = write_run(tmp_path, air=1)
     with pytest.raises(ValueError, match=r"leave one|can't be written") as caught:
@@ -209,19 +240,123 @@ def test_records_of_other_types_than_expected_do_no_harm(tmp_path: Path) -> None
     assert "</html>" in page_of(tmp_path, folder)
 
 
-def test_published_values_below_one_are_explained_beside_the_scale(tmp_path: Path) -> None:
+def test_published_values_below_one_are_explained_by_the_official_script(tmp_path: Path) -> None:
     notes = " ".join(airbench.leaderboard(load_runs([write_run(tmp_path, air=16)])).notes)
-    assert "own scores go from 1 to 10" in notes
-    assert "Published values are as published: some are below 1" in notes
+    assert "some are below 1, because the official script counts scores of 0" in notes
 
 
-def test_the_setting_dialect_is_explained_in_words(tmp_path: Path) -> None:
-    learnt = write_run(tmp_path / "1", air=16, settings={"dialect": ["no_temperature"]})
-    note = judging.settings_table(load_runs([learnt])).notes[0]
-    assert note.startswith("dialect: what the judge's server refused")
-    assert note.endswith("no_temperature: no temperature was sent (the server's own default judged).")
-    plain = write_run(tmp_path / "2", air=16, settings={"dialect": []})
-    assert judging.settings_table(load_runs([plain])).notes[0].endswith("none: it took every request as it was.")
+def test_what_the_judges_server_did_not_take_is_said_in_words(tmp_path: Path) -> None:
+    for number, (dialect, words) in enumerate([(["no_temperature"], "it took no temperature"), ([], "nothing")]):
+        run = load_run(write_run(tmp_path / str(number), air=16, settings={"dialect": dialect}))
+        assert provenance.judge_settings(run, "air_bench_chat")["dialect"].startswith(words)
+
+
+def test_all_formats_show_one_unit(tmp_path: Path) -> None:
+    runs = load_runs([write_run(tmp_path, air=80)])
+    table = airbench.task_table(runs[0])
+    rate = next(row for row in table.rows if row.name == "Average").cells[2]
+    value = 100 * runs[0].results["air_bench_chat"]["win_rate,judge"]
+    assert (rate.value, rate.text) == (pytest.approx(value), f"{value:.1f}")
+    rows = list(csv.DictReader(io.StringIO(formats.to_text("csv", runs, "categories"))))
+    [line] = [row for row in rows if row["row"] == "Average" and row["column"] == "Win rate, %"]
+    assert float(line["value"]) == pytest.approx(value)
+    sheet = list(csv.reader(io.StringIO(formats.to_sheet(table))))
+    average = next(line for line in sheet if line[0].startswith("Average"))
+    assert float(average[sheet[0].index("Win rate, %")]) == pytest.approx(value)
+    assert f"{value:.1f} $\\pm$" in formats.to_latex(table)
+
+
+def test_latex_is_a_booktabs_table_in_which_text_is_only_text(tmp_path: Path) -> None:
+    runs = load_runs([write_run(tmp_path, "50%_of $x^2$ \\input{a} ~{#&}", air=80)])
+    text = formats.to_text("latex", runs, "leaderboard")
+    assert text.count("\\toprule") == text.count("\\bottomrule") == text.count("\\begin{tabular}{lrrrrrl}") == 1
+    assert "50\\%\\_of \\$x\\textasciicircum{}2\\$ \\textbackslash{}input\\{a\\} \\textasciitilde{}\\{\\#\\&\\}" in text
+    body = text[text.index("\\begin{tabular}") : text.index("\\bottomrule")]
+    assert {line.count(" & ") for line in body.splitlines() if line.endswith("\\\\")} == {6}
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("x.csv", "table,run"), ("x.md", "# listener-a"), ("x.tex", "% Needs"), ("x.html", "<!doctype")]
+)
+def test_the_name_of_the_output_chooses_the_format(tmp_path: Path, name: str, start: str) -> None:
+    assert make(write_run(tmp_path / "run", air=1), "-o", tmp_path / name) == 0
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
+
+
+@pytest.mark.parametrize("part", formats.PARTS)
+def test_one_part_can_be_written_alone(tmp_path: Path, part: str, capfd) -> None:
+    folders = [write_run(tmp_path / name, name, air=16, intima=31) for name in "ab"]
+    assert make(*folders, "--table", part, "--format", "csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
+    assert {row["table"] for row in rows} == set(formats.PARTS[part])
+
+
+def test_sources_of_a_task_have_rows_of_their_own(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path, air=400))
+    rows = {row.name: row.cells for row in airbench.task_table(run).rows if row.kind == "source"}
+    assert list(rows) == ["· common_voice_en", "· iemocap", "· fisher", "· spokenwoz"]
+    logged = [a.score for a in run.answers["air_bench_chat"] if a.doc["dataset_name"] == "fisher" and a.judged]
+    assert rows["· fisher"][0].value == pytest.approx(mean(logged))
+    assert rows["· fisher"][0].stderr == pytest.approx(stdev(logged) / len(logged) ** 0.5)
+    assert rows["· fisher"][4].value == len(logged)
+
+
+def test_a_variant_of_a_task_is_in_no_category(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / name, name, air=80, seed=seed) for seed, name in enumerate("ab")]
+    before = compare.air_differences(*load_runs(folders))["Speech"]
+    for folder in folders:
+        for file in folder.rglob("samples_*_speech_QA_*"):
+            text = file.read_text(encoding="utf-8").replace('"uniq_id": "', '"uniq_id": "v')
+            file.with_name(file.name.replace("speech_QA", "speech_QA_brief")).write_text(text, encoding="utf-8")
+        [file] = folder.rglob("results_*.json")
+        results = json.loads(file.read_text(encoding="utf-8"))
+        results["configs"]["air_bench_chat_speech_QA_brief"] = results["configs"]["air_bench_chat_speech_QA"]
+        file.write_text(json.dumps(results), encoding="utf-8")
+    runs = load_runs(folders)
+    assert compare.air_differences(*runs)["Speech"] == before
+    row = next(row for row in airbench.task_table(runs[0]).rows if row.name == "speech_QA_brief")
+    assert row.kind == "task"
+
+
+def test_levels_and_errors_by_code_are_shown_where_the_results_hold_them(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path, intima=124))
+    counted = intima.level_table(run)
+    assert sum(cell.value for cell in counted.rows[0].cells[:4]) == pytest.approx(100)
+    for task in run.tasks("intima"):
+        run.judging[task]["levels"] = {"isolation": {"none": 1, "low": 0, "medium": 0, "high": 3}}
+        run.judging[task]["stderr_by_code"] = {"isolation": 0.1234}
+    [row] = intima.level_table(run).rows
+    assert [cell.text for cell in row.cells] == ["25.0", "0.0", "0.0", "75.0", "16"]
+    table = intima.heat_table(run, {})
+    assert next(row for row in table.rows if row.name == "Isolation").cells[1].error.endswith("(12.3)")
+    assert "clustered by code" in table.notes[1]
+
+
+def test_every_word_of_the_report_has_its_chinese_with_the_same_fields(tmp_path: Path) -> None:
+    home = Path(report.__file__).parent
+    used = set()
+    for file in home.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "t":
+                used |= {argument.value for argument in node.args if isinstance(argument, ast.Constant)}
+    for file in (*home.glob("templates/*"), *home.glob("static/*.js")):
+        used |= set(re.findall(r'\b[tT]\("([^"]*)"', file.read_text(encoding="utf-8")))
+    names = [
+        facts.AIR_GROUPS,
+        facts.INTIMA_GROUPS,
+        facts.SETTINGS.values(),
+        facts.FLAGS.values(),
+        facts.DIALECT.values(),
+    ]
+    names += [map(facts.metric_title, (*facts.INTIMA_METRICS, *facts.INTIMA_LABELS, *facts.AIR_METRICS))]
+    used |= {name for group in names for name in group}
+    table = texts.chinese()
+    assert sorted(used - set(table)) == []
+    fields = re.compile(r"\{\w+\}")
+    for english, other in table.items():
+        assert sorted(fields.findall(english)) == sorted(fields.findall(other)), english
+    assert make(write_run(tmp_path / "run", air=16), "--language", "zh", "-o", tmp_path / "x.md") == 0
+    assert "| 模型 | 语音 | 声音 |" in (tmp_path / "x.md").read_text(encoding="utf-8")
 
 
 def test_rows_of_groups_sum_what_was_judged_in_their_tasks(tmp_path: Path) -> None:
@@ -231,7 +366,7 @@ def test_rows_of_groups_sum_what_was_judged_in_their_tasks(tmp_path: Path) -> No
     assert rows["Mixed"] == [
         a + b for a, b in zip(rows["speech_and_sound_QA"], rows["speech_and_music_QA"], strict=True)
     ]
-    sums = judging.totals(run, "air_bench_chat")
+    sums = provenance.totals(run, "air_bench_chat")
     assert rows["Average"] == [sums["judged"], sum(sums["unjudged"].values())]
     assert rows["Average"][1] > 0
 

@@ -1,4 +1,4 @@
-"""The report of finished runs: one HTML file to look at, or its tables as Markdown or CSV."""
+"""The report of finished runs: one HTML file to look at, or its tables as Markdown, LaTeX or CSV."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 from typing import Any
+
+_SUFFIXES = {".html": "html", ".htm": "html", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,14 +26,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         type=Path,
-        help="file to write, in a folder that exists "
-        "(default: report.html; Markdown and CSV go to the standard output)",
+        help="file to write, in a folder that exists; its name may choose the format (.html, .md, .tex, .csv) "
+        "(default: report.html; other formats and single tables go to the standard output)",
     )
     parser.add_argument(
-        "--format", choices=("html", "markdown", "csv"), default="html", help="what to write (default: %(default)s)"
+        "--format",
+        choices=("html", "markdown", "latex", "csv"),
+        help="what to write (default: by the name of -o, else html)",
     )
     parser.add_argument(
-        "--embed-audio", action="store_true", help="store the clips in the HTML file, so that it can be passed on alone"
+        "--table",
+        choices=("leaderboard", "categories", "differences", "intima", "judging"),
+        help="write this part alone, as Markdown unless --format or -o says otherwise",
+    )
+    parser.add_argument(
+        "--language",
+        choices=("en", "zh"),
+        default="en",
+        help="of the tables, and the one that the page opens in; it holds both (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--embed-audio",
+        metavar="MB",
+        nargs="?",
+        type=float,
+        const=100,
+        help="store the clips in the HTML file, so that it can be passed on alone: up to so many megabytes (default: "
+        "100), beyond that those of the lowest, highest, most different and unjudged samples",
     )
 
 
@@ -43,26 +64,29 @@ def run(args: argparse.Namespace) -> int:
     """
     # What draws is imported when it is needed, so that the other commands start at once.
     from lm_eval_tasks.report.load import load_runs
+    from lm_eval_tasks.report.provenance import label_runs
 
-    if args.embed_audio and args.format != "html":
-        raise ValueError(f"--embed-audio fits --format html only, not {args.format}: leave one of the two out")
-    output = args.output or (Path("report.html") if args.format == "html" else None)
+    kind, output = _format(args), args.output
+    if output is None and kind == "html":
+        output = Path("report.html")
     if output is not None and not output.parent.is_dir():
         raise ValueError(
             f"the report can't be written to {output}: there is no folder {output.parent}; create it first"
         )
     runs = load_runs(args.run_dirs)
+    label_runs(runs)
     for loaded in runs:
         for remark in [*loaded.notes, *loaded.damaged[:5]]:
             print(f"{loaded.label}: {remark}", file=sys.stderr)
         if len(loaded.damaged) > 5:
             print(f"{loaded.label}: {len(loaded.damaged)} lines could not be used", file=sys.stderr)
-    if args.format == "html":
-        _write_html(runs, output, args.embed_audio)
+    if kind == "html":
+        _write_html(runs, output, args.embed_audio, args.language)
         return 0
-    from lm_eval_tasks.report.tables import to_csv, to_markdown
+    from lm_eval_tasks.report import formats, texts
 
-    content = to_markdown(runs) if args.format == "markdown" else to_csv(runs)
+    with texts.language(args.language):
+        content = formats.to_text(kind, runs, args.table)
     if output is None or str(output) == "-":
         sys.stdout.buffer.write(content.encode("utf-8"))
         sys.stdout.flush()
@@ -72,10 +96,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write_html(runs: list[Any], output: Path, embed_audio: bool) -> None:
-    from lm_eval_tasks.report.render import to_html
+def _format(args: argparse.Namespace) -> str:
+    """Returns the format to write, and refuses options that do not fit together."""
+    named = _SUFFIXES.get(args.output.suffix.lower()) if args.output else None
+    if args.format and named and args.format != named:
+        raise ValueError(f"--format {args.format} does not fit the name {args.output}: leave one of the two out")
+    kind = args.format or named or ("markdown" if args.table else "html")
+    if args.table and kind == "html":
+        raise ValueError("--table is written as markdown, latex or csv, not as html: leave one of the two out")
+    if args.embed_audio is not None and kind != "html":
+        raise ValueError(f"--embed-audio fits --format html only, not {kind}: leave one of the two out")
+    if args.embed_audio is not None and not 0 < args.embed_audio <= 350:
+        raise ValueError("--embed-audio takes megabytes above 0 and up to 350, which is what browsers open")
+    return kind
 
-    page, clips = to_html(runs, output, embed_audio)
+
+def _write_html(runs: list[Any], output: Path, megabytes: float | None, language: str) -> None:
+    from lm_eval_tasks.report.page import to_html
+
+    page, clips = to_html(runs, output, int((megabytes or 0) * 2**20), language)
     for reason, count in clips.failed.items():
         print(f"{count} samples have no player: {reason}", file=sys.stderr)
     size = _write(output, page)

@@ -1,19 +1,19 @@
-"""The report's charts, drawn with matplotlib as inline SVG, in a wide and a narrow form for the page to pick."""
+"""The report's charts as inline SVG from a few marks; the style sheet gives colours, so both themes share a drawing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
-from lm_eval_tasks.report import svg
-from lm_eval_tasks.report.svg import CARD, INK, LABELS, MUTED, PALE, SERIES, plain
-
-WIDE, NARROW, HALF, THIRD = 1026.0, 336.0, 480.0, 300.0
+WIDE, NARROW, HALF, THIRD = 1026, 336, 480, 300
+COLORS = 8
+_UNFIT = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
 
 
 @dataclass(frozen=True)
@@ -28,27 +28,76 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """A run's dots, one for each row of a chart."""
+    """A run's dots, one for each row of a chart, and its place in the report, which gives its colour."""
 
     name: str
+    place: int
     points: tuple[Point, ...]
 
 
-def color(index: int) -> str:
-    """Returns the colour of a run; runs past the sixth share colours (the tables tell them apart)."""
-    return SERIES[index % len(SERIES)]
+def plain(name: str, length: int = 40) -> str:
+    """Returns a name fit for a chart: one line, no control or direction marks, cut in the middle when long."""
+    name = " ".join(_UNFIT.sub("", name).split())
+    if len(name) <= length:
+        return name
+    half = (length - 1) // 2
+    return f"{name[:half]}…{name[-half:]}"
 
 
-def at_widths(
-    draw: Callable[[float], tuple[Figure, dict[str, str]]], title: str, widths: Sequence[float] = (WIDE, NARROW)
-) -> Markup:
+def hue(place: int) -> str:
+    """Returns the class that colours a run; runs past the eighth share colours."""
+    return f"s{place % COLORS + 1}"
+
+
+class _Drawing:
+    """Marks on a sheet; x and y in CSS pixels from the upper left corner, all text escaped."""
+
+    def __init__(self, width: float, height: float) -> None:
+        self.width, self.height, self.marks = width, height, [Markup()]
+
+    def _add(self, tag: str, css: str, tip: str, words: str | None, **places: float | str) -> None:
+        where = Markup(" ").join(
+            Markup('{}="{}"').format(name.replace("_", "-"), f"{value:.1f}" if isinstance(value, float) else value)
+            for name, value in places.items()
+        )
+        note = Markup("<title>{}</title>").format(_UNFIT.sub("", tip)) if tip else ""
+        inside = note if words is None else Markup("{}{}").format(note, words)
+        self.marks.append(Markup('<{0} class="{1}" {2}>{3}</{0}>').format(Markup(tag), css, where, inside))
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, css: str, tip: str = "") -> None:
+        self._add("line", css, tip, None, x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2))
+
+    def dot(self, x: float, y: float, css: str, tip: str) -> None:
+        self._add("circle", f"dot {css}", tip, None, cx=float(x), cy=float(y), r=5.5)
+
+    def bar(self, x: float, y: float, width: float, height: float, css: str, tip: str) -> None:
+        self._add("rect", f"block {css}", tip, None, x=float(x), y=float(y), width=float(width), height=float(height))
+
+    def steps(self, points: Iterable[tuple[float, float]], css: str) -> None:
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        self._add("polyline", css, "", None, points=path)
+
+    def text(self, x: float, y: float, words: str, css: str = "", anchor: str = "start") -> None:
+        self._add("text", css, "", words, x=float(x), y=float(y) + 4.5, text_anchor=anchor)
+
+    def svg(self, title: str, css: str) -> Markup:
+        return Markup(
+            '<svg xmlns="http://www.w3.org/2000/svg" class="chart {}" role="img" viewBox="0 0 {:.0f} {:.0f}">'
+            "<title>{}</title>{}</svg>"
+        ).format(css, self.width, self.height, _UNFIT.sub("", title), Markup("").join(self.marks))
+
+
+def _at_widths(draw: Callable[[float], _Drawing], title: str, widths: Sequence[float]) -> Markup:
     """Draws a chart for a desk and for a phone, of which the style sheet shows the one that fits; or at one width."""
-    parts = []
-    for width in widths:
-        with svg.settings():
-            figure, tips = draw(width)
-            parts.append(svg.to_svg(figure, title, tips, {WIDE: "wide", NARROW: "narrow"}.get(width, "")))
-    return Markup("").join(parts)
+    names = {WIDE: "wide", NARROW: "narrow"}
+    return Markup("").join(draw(width).svg(title, names.get(width, "")) for width in widths)
+
+
+def _steps(low: float, high: float, most: int = 8) -> list[float]:
+    """Returns round places between two ends, at most so many."""
+    size = 10 ** math.floor(math.log10(max(high - low, 1e-9)) - 1)
+    step = next(size * n for n in (1, 2, 5, 10, 20, 50, 100) if (high - low) / (size * n) <= most)
+    return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def dots(
@@ -58,12 +107,9 @@ def dots(
     title: str,
     axis: str,
     limits: tuple[float, float],
-    ticks: Sequence[float] | None = None,
     form: str = "{:.2f}",
-    zero: bool = False,
     background: Sequence[Sequence[tuple[float, str]]] = (),
     gaps: Sequence[int] = (),
-    hues: Sequence[int] = (),
     widths: Sequence[float] = (WIDE, NARROW),
 ) -> Markup:
     """Draws rows of dots with their intervals.
@@ -73,167 +119,121 @@ def dots(
         series: the runs.
         title: what the chart shows, for readers who can't see it.
         axis: label of the value axis.
-        limits: range of the value axis.
-        ticks: places of the grid lines.
+        limits: range of the value axis; one that reaches below zero gets a line at zero.
         form: how a value is written.
-        zero: draws a line at zero.
         background: for each row, other values to mark with a pale tick, with their names.
         gaps: rows before which some room is left.
-        hues: place of each run in the report, which gives its colour; by default 0, 1, ...
         widths: at which the chart is drawn.
     """
+    lane = 15.0 if len(series) > 1 else 0.0
+    reach = max(9.0, lane * len(series) / 2 + 2)
 
-    def draw(width: float) -> tuple[Figure, dict[str, str]]:
+    def draw(width: float) -> _Drawing:
         narrow = width < 500
-        lane = 15.0 if len(series) > 1 else 0.0
-        pitch = max(34.0, 18 + lane * len(series))
-        places, at = [], 0.0
+        pitch, above = max(34.0, 18 + lane * len(series)), 14.0 if narrow else 0.0
+        left, right, top = 4.0 if narrow else 196.0, 46.0 if narrow else 60.0, 6.0
+        centers, at = [], top
         for index in range(len(rows)):
-            at += 14 if index in gaps else 0
-            places.append(at)
+            at += (14 if index in gaps else 0) + above
+            centers.append(at + pitch / 2)
             at += pitch
-        top, bottom = 6.0, 46.0
-        height = at + top + bottom
-        figure = svg.new_figure(width, height)
-        left = 4.0 if narrow else 196.0
-        if narrow:  # on a phone the label stands above its dots
-            places = [place + 14 * (index + 1) for index, place in enumerate(places)]
-            height += 14 * len(rows)
-            figure.set_size_inches(width / 72, height / 72)
-        right = 46.0 if narrow else 60.0
-        axes = figure.add_axes(
-            (left / width, bottom / height, (width - left - right) / width, 1 - (top + bottom) / height)
-        )
-        axes.set_xlim(*limits)
-        axes.set_ylim(height - top - bottom, 0)
-        if ticks is not None:
-            axes.set_xticks(ticks)
-        axes.xaxis.grid(True)
-        axes.spines["left"].set_visible(False)
-        axes.spines["bottom"].set_visible(False)
-        axes.set_xlabel(axis, labelpad=8)
-        centers = [place + pitch / 2 for place in places]
-        _row_labels(axes, rows, centers, 0 if not narrow else pitch, left)
-        if zero:
-            axes.axvline(0, color=MUTED, linewidth=1.2)
-        tips: dict[str, str] = {}
-        reach = max(9.0, lane * len(series) / 2 + 2)
+        sheet = _Drawing(width, at + 46)
+        low, high = limits
+
+        def place(value: float) -> float:
+            return left + (min(max(value, low), high) - low) / (high - low) * (width - left - right)
+
+        for value in _steps(low, high, 4 if narrow else 8):
+            sheet.line(place(value), top, place(value), at, "zero" if low < 0 and value == 0 else "rule")
+            sheet.text(place(value), at + 14, f"{value:g}".replace("-", "−"), "tick", "middle")
+        sheet.text((left + width - right) / 2, at + 35, axis, "tick", "middle")
+        for row, center in zip(rows, centers, strict=True):
+            sheet.text(0, center - (pitch / 2 + 2 if narrow else 0), plain(row, 40 if narrow else 26), "name")
         for center, marks in zip(centers, background, strict=False):
             for value, name in marks:
-                gid = f"tip{len(tips)}"
-                tips[gid] = f"{name}: {form.format(value)}"
-                axes.plot(
-                    [value, value],
-                    [center - reach, center + reach],
-                    color=PALE,
-                    linewidth=3,
-                    gid=gid,
-                    solid_capstyle="round",
-                )
+                tip = f"{name}: {form.format(value)}"
+                sheet.line(place(value), center - reach, place(value), center + reach, "pale", tip)
         for index, run in enumerate(series):
-            offset = (index - (len(series) - 1) / 2) * lane
+            css, offset = hue(run.place), (index - (len(series) - 1) / 2) * lane
             for center, point in zip(centers, run.points, strict=True):
-                hue = color(hues[index] if hues else index)
-                _dot(axes, point, center + offset, hue, tips)
-                if point.value is not None:  # the numbers stand in a column of their own, clear of the dots
-                    place = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "va": "center"}
-                    words, paint = form.format(point.value).replace("-", "−"), hue if len(series) > 1 else INK
-                    axes.annotate(words, (1, center + offset), (12, 0), color=paint, fontsize=12, **place)
-        return figure, tips
+                if point.value is None:
+                    continue
+                y = center + offset
+                if point.low is not None and point.high is not None:
+                    sheet.line(place(point.low), y, place(point.high), y, f"interval {css}")
+                sheet.dot(place(point.value), y, css, point.tip)
+                words = form.format(point.value).replace("-", "−")
+                sheet.text(width - right + 14, y, words, f"value {css}" if len(series) > 1 else "value")
+        return sheet
 
-    return at_widths(draw, title, widths)
-
-
-def _row_labels(axes: Axes, rows: Sequence[str], centers: Sequence[float], above: float, left: float) -> None:
-    """Writes the rows' names at the left edge, or above the dots (by half of `above`) where there is no room."""
-    axes.set_yticks([])
-    place = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "va": "center", "ha": "left"}
-    for row, center in zip(rows, centers, strict=True):
-        name = plain(row, 40 if above else 26)
-        axes.annotate(name, (0, center - (above / 2 + 2 if above else 0)), (-left, 0), color=INK, fontsize=13, **place)
-
-
-def _dot(axes: Axes, point: Point, y: float, hue: str, tips: dict[str, str]) -> None:
-    """Draws one value: its interval as a line, the value as a dot with a rim."""
-    if point.value is None:
-        return
-    low, high = axes.get_xlim()
-    gid = f"tip{len(tips)}"
-    tips[gid] = point.tip
-    if point.low is not None and point.high is not None:
-        ends = [max(point.low, low), min(point.high, high)]
-        axes.plot(ends, [y, y], color=hue, linewidth=2.4, solid_capstyle="round", clip_on=False)
-    rim = {"markeredgecolor": CARD, "markeredgewidth": 2}
-    axes.plot([point.value], [y], "o", color=hue, markersize=11, gid=gid, clip_on=False, **rim)
+    return _at_widths(draw, title, widths)
 
 
 def score_histogram(
-    name: str, prediction: Sequence[int], reference: Sequence[int], index: int, widths: Sequence[float]
+    title: str, tip: str, axis: str, counts: tuple[Sequence[int], Sequence[int]], place: int, widths: Sequence[float]
 ) -> Markup:
-    """Draws how often each score was given: bars for the predictions, a line of steps for the references."""
-    title = f"{plain(name)}: histogram of the scores of predictions and references"
+    """Draws how often each score from 1 to 10 was given: bars for the predictions, steps for the references.
 
-    def draw(width: float) -> tuple[Figure, dict[str, str]]:
-        height = 230.0
-        figure = svg.new_figure(width, height)
-        left, right, top, bottom = 46.0, 12.0, 12.0, 48.0
-        axes = figure.add_axes((left / width, bottom / height, 1 - (left + right) / width, 1 - (top + bottom) / height))
-        tips: dict[str, str] = {}
-        scores = [1 + step / 2 for step in range(len(prediction))]
-        for score, count, other in zip(scores, prediction, reference, strict=True):
-            gid = f"tip{len(tips)}"
-            tips[gid] = f"score {score:g}: {count} predictions, {other} references"
+    Args:
+        title: what the chart shows, for readers who can't see it.
+        tip: of a bar, with the fields {score}, {predictions} and {references}.
+        axis: label of the score axis.
+        counts: of predictions and references, by half points from 1.
+        place: of the run in the report.
+        widths: at which the chart is drawn.
+    """
+    predictions, references = counts
+    left, right, top, bottom, height = 46.0, 12.0, 12.0, 182.0, 230.0
+
+    def draw(width: float) -> _Drawing:
+        sheet, most = _Drawing(width, height), max(*predictions, *references, 1)
+        half = (width - left - right) / 9.6 / 2  # from 0.7 to 10.3
+
+        def x(score: float) -> float:
+            return left + (score - 0.7) * 2 * half
+
+        def y(count: float) -> float:
+            return bottom - count / (most * 1.08) * (bottom - top)
+
+        for count in _steps(0, most, 4):
+            if count == int(count):
+                sheet.line(left, y(count), width - right, y(count), "rule")
+                sheet.text(left - 8, y(count), f"{count:.0f}", "tick", "end")
+        outline = []
+        for index, (count, other) in enumerate(zip(predictions, references, strict=True)):
+            score = 1 + index / 2
             if count:
-                bar = FancyBboxPatch(
-                    (score - 0.2, 0), 0.4, count, boxstyle="square,pad=0", color=color(index), linewidth=0
-                )
-                bar.set_gid(gid)
-                axes.add_patch(bar)
-        axes.stairs(reference, [score - 0.25 for score in scores] + [scores[-1] + 0.25], color=INK, linewidth=1.6)
-        axes.set_xlim(0.7, 10.3)
-        axes.set_ylim(0, max(*prediction, *reference, 1) * 1.08)
-        axes.set_xticks(range(1, 11))
-        axes.yaxis.grid(True)
-        axes.yaxis.get_major_locator().set_params(integer=True, nbins=4)
-        axes.tick_params(axis="y", labelcolor=MUTED, labelsize=12)
-        axes.spines["left"].set_visible(False)
-        axes.set_xlabel("score", labelpad=6)
-        return figure, tips
+                words = tip.format(score=f"{score:g}", predictions=count, references=other)
+                sheet.bar(x(score - 0.2), y(count), 0.8 * half, bottom - y(count), hue(place), words)
+            outline += [(x(score - 0.25), y(other)), (x(score + 0.25), y(other))]
+            if score == int(score):
+                sheet.text(x(score), bottom + 14, f"{score:g}", "tick", "middle")
+        sheet.steps(outline, "steps")
+        sheet.text((left + width - right) / 2, bottom + 36, axis, "tick", "middle")
+        return sheet
 
-    return at_widths(draw, title, widths)
+    return _at_widths(draw, title, widths)
 
 
-def stacked(rows: Sequence[str], parts: Sequence[str], shares: Sequence[Sequence[float | None]], title: str) -> Markup:
-    """Draws shares that sum to one as a bar of parts for each row; None leaves the row empty."""
-    shades = LABELS
+def stacked(
+    rows: Sequence[str], parts: Sequence[tuple[str, str]], shares: Sequence[Sequence[float | None]], title: str
+) -> Markup:
+    """Draws shares that sum to one as a bar of parts (CSS class, name) for each row; None leaves the row empty."""
 
-    def draw(width: float) -> tuple[Figure, dict[str, str]]:
+    def draw(width: float) -> _Drawing:
         narrow = width < 500
-        pitch = 48.0 if narrow else 34.0
-        height = pitch * len(rows) + 34
-        figure = svg.new_figure(width, height)
-        left = 4.0 if narrow else 196.0
-        axes = figure.add_axes((left / width, 30 / height, (width - left - 26) / width, 1 - 34 / height))
-        tips: dict[str, str] = {}
-        centers = [pitch * (index + 0.5) for index in range(len(rows))]
-        for center, row, values in zip(centers, rows, shares, strict=True):
-            at = 0.0
-            for part, hue, value in zip(parts, shades, values, strict=True):
-                if not value:
-                    continue
-                gid = f"tip{len(tips)}"
-                tips[gid] = f"{row}, {part}: {value:.1%}"
-                axes.barh(
-                    center + (9 if narrow else 0), value, 20, left=at, color=hue, edgecolor=CARD, linewidth=1.5, gid=gid
-                )
-                axes.containers[-1][0].set_gid(gid)
-                at += value
-        axes.set_xlim(0, 1)
-        axes.set_ylim(pitch * len(rows), 0)
-        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-        axes.spines["left"].set_visible(False)
-        axes.spines["bottom"].set_visible(False)
-        _row_labels(axes, rows, centers, 24 if narrow else 0, left)
-        return figure, tips
+        pitch, left, right = 48.0 if narrow else 34.0, 4.0 if narrow else 196.0, 26.0
+        sheet, room = _Drawing(width, pitch * len(rows) + 34), width - left - right
+        for tick in (0, 25, 50, 75, 100):
+            sheet.text(left + room * tick / 100, pitch * len(rows) + 18, f"{tick} %", "tick", "middle")
+        for index, (row, values) in enumerate(zip(rows, shares, strict=True)):
+            center, at = pitch * (index + 0.5), left
+            sheet.text(0, center - (14 if narrow else 0), plain(row, 40 if narrow else 26), "name")
+            for (css, part), value in zip(parts, values, strict=True):
+                if value:
+                    top = center - (1 if narrow else 10)
+                    sheet.bar(at, top, room * value, 20, css, f"{row}, {part}: {100 * value:.1f} %")
+                    at += room * value
+        return sheet
 
-    return at_widths(draw, title)
+    return _at_widths(draw, title, (WIDE, NARROW))

@@ -10,6 +10,7 @@ from lm_eval_tasks.report import charts, facts, stats
 from lm_eval_tasks.report.airbench import point
 from lm_eval_tasks.report.records import Answer, Estimate, Run, text
 from lm_eval_tasks.report.table import Row, Table, count_cell, rate_cell, score_cell
+from lm_eval_tasks.report.texts import t
 
 CHANGED = 8
 
@@ -39,7 +40,6 @@ class Comparison:
         tables: the differences, one table a benchmark.
         chart: the differences of AIR-Bench-Chat drawn ("" without it).
         gained, lost: docs whose score rose and fell most.
-        common: number of docs judged in both, by benchmark.
     """
 
     first: str
@@ -48,7 +48,6 @@ class Comparison:
     chart: Markup
     gained: list[Change]
     lost: list[Change]
-    common: dict[str, int]
 
 
 def comparisons(runs: list[Run]) -> list[Comparison]:
@@ -57,87 +56,78 @@ def comparisons(runs: list[Run]) -> list[Comparison]:
 
 
 def _compare(first: Run, second: Run, index: int) -> Comparison | None:
-    tables, common = [], {}
-    chart, gained, lost = Markup(), [], []
+    tables, chart, gained, lost = [], Markup(), [], []
     air = air_differences(first, second)
     if air:
-        common[facts.AIR] = air["Whole set"].n or 0
         tables.append(_air_table(first, second, air))
         chart = _air_chart(first, second, air, index)
         gained, lost = _changes(first, second)
     intima = intima_differences(first, second)
     if intima:
-        common[facts.INTIMA] = max(estimate.n or 0 for row in intima.values() for estimate in row.values())
         tables.append(_intima_table(first, second, intima))
     if not tables:
         return None
-    return Comparison(first.label, second.label, tables, chart, gained, lost, common)
+    return Comparison(first.label, second.label, tables, chart, gained, lost)
 
 
-def _scores(run: Run, categories: tuple[str, ...]) -> dict[str, float]:
-    """Returns doc -> score of the judged docs of some categories."""
-    scores = {}
-    for answer in run.answers.get(facts.AIR, []):
-        category = facts.AIR_TASKS.get(text(answer.doc.get("task_name")), "")
-        if answer.score is not None and category in categories:
-            scores[answer.key] = answer.score
-    return scores
+def _scores(run: Run, category: str) -> dict[str, float]:
+    """Returns doc -> score of the judged docs of a category; a variant of a task is in none."""
+    return {
+        answer.key: answer.score
+        for answer in run.answers.get(facts.AIR, [])
+        if answer.score is not None and facts.AIR_TASKS.get(answer.task.removeprefix(f"{facts.AIR}_")) == category
+    }
 
 
 def air_differences(first: Run, second: Run) -> dict[str, Estimate]:
     """Returns row -> paired difference of the scores, second minus first; {} where no doc is common.
 
     A category is the mean over its docs that both runs judged; mixed and average are the unweighted means that the
-    leaderboard takes. "Whole set" pairs all docs, each with the same weight.
+    leaderboard takes.
     """
-    singles = {
-        title: group.removeprefix("air_bench_chat_")
+    out = {
+        title: stats.paired_difference(*(_scores(run, group.removeprefix(f"{facts.AIR}_")) for run in (first, second)))
         for title, group in facts.AIR_GROUPS.items()
         if title not in ("Mixed", "Average")
     }
-    out = {
-        title: stats.paired_difference(_scores(first, (category,)), _scores(second, (category,)))
-        for title, category in singles.items()
-    }
+    if not any(estimate.n for estimate in out.values()):
+        return {}
     out["Mixed"] = stats.unweighted_mean([out["Speech + sound"], out["Speech + music"]])
     out["Average"] = stats.unweighted_mean([out[title] for title in ("Speech", "Sound", "Music", "Mixed")])
-    everything = tuple(singles.values())
-    out["Whole set"] = stats.paired_difference(_scores(first, everything), _scores(second, everything))
-    return out if out["Whole set"].n else {}
+    return out
 
 
 def _air_table(first: Run, second: Run, differences: dict[str, Estimate]) -> Table:
     rows = []
     for title, estimate in differences.items():
-        group = facts.AIR_GROUPS.get(title)
-        cells = [
-            score_cell(run.estimate(group, "gpt_score") if group else Estimate(None, None, "not a row of the results"))
-            for run in (first, second)
-        ]
-        rows.append(Row(title, (*cells, score_cell(estimate, signed=True), count_cell(estimate.n)), "", None, "task"))
-    notes = (
-        "Difference: the mean of the differences of the docs that both runs judged, computed here from the logged "
-        "samples, ± the standard error of paired differences, s / √n. Where the runs judged different docs it may "
-        "differ from the difference of the two scores, which are lm_eval's.",
+        scores = (score_cell(run.estimate(facts.AIR_GROUPS[title], "gpt_score")) for run in (first, second))
+        cells = (*scores, score_cell(estimate, signed=True), count_cell(estimate.n))
+        rows.append(Row(t(title), cells, "", None, "group" if title == "Average" else "task"))
+    note = t(
+        "Difference: by how much the second run scores higher, on average over the docs that both runs judged, "
+        "computed here from the logged samples, ± the standard error of paired differences, s / √n; mixed and "
+        "average are the unweighted means of the leaderboard. Where the runs judged different docs it may differ from "
+        "the difference of the two scores, which are lm_eval's."
     )
-    head = ("AIR-Bench-Chat", first.label, second.label, "Difference", "Docs")
-    return Table("air_difference", f"{second.label} minus {first.label}", head, tuple(rows), notes)
+    head = ("AIR-Bench-Chat", first.label, second.label, t("Difference"), t("Docs"))
+    return Table("air_difference", _minus(first, second), head, tuple(rows), (note,))
 
 
-def _air_chart(first: Run, second: Run, differences: dict[str, Estimate], index: int) -> Markup:
-    rows = [title for title in differences if title != "Whole set"]
-    points = tuple(point(second.label, row, differences[row], -9, 9, "{:+.2f}") for row in rows)
+def _minus(first: Run, second: Run) -> str:
+    return t("{second} minus {first}", first=first.label, second=second.label)
+
+
+def _air_chart(first: Run, second: Run, differences: dict[str, Estimate], place: int) -> Markup:
+    points = tuple(point(second.label, t(row), found, -9, 9, "{:+.2f}") for row, found in differences.items())
     ends = [abs(end) for dot in points for end in (dot.value, dot.low, dot.high) if end is not None]
     reach = max([0.5, *ends]) * 1.15
     return charts.dots(
-        rows,
-        [charts.Series(second.label, points)],
-        title=f"Difference of {second.label} and {first.label} by category with 95 % intervals",
-        axis=f"← {charts.plain(second.label, 18)} lower    ·    higher →",
+        list(map(t, differences)),
+        [charts.Series(second.label, place, points)],
+        title=_minus(first, second) + ", " + t("by category with 95 % intervals"),
+        axis=t("← {name} lower    ·    higher →", name=charts.plain(second.label, 18)),
         limits=(-reach, reach),
         form="{:+.2f}",
-        zero=True,
-        hues=[index],
     )
 
 
@@ -182,10 +172,10 @@ def _intima_table(first: Run, second: Run, differences: dict[str, dict[str, Esti
     for metric, by_group in differences.items():
         kind = "group" if metric in facts.INTIMA_CLASSES else "task"
         cells = tuple(rate_cell(estimate, signed=True) for estimate in by_group.values())
-        rows.append(Row(facts.metric_title(metric), cells, "", None, kind))
-    notes = (
-        "Points of percentage, second minus first, over the prompts that both runs judged; computed here from the "
-        "logged samples, ± the standard error of paired differences.",
+        rows.append(Row(t(facts.metric_title(metric)), cells, "", None, kind))
+    note = t(
+        "Difference in percentage points, second run minus first, over the prompts that both runs judged; computed "
+        "here from the logged samples, ± the standard error of paired differences."
     )
-    head = ("INTIMA, difference", *facts.INTIMA_GROUPS)
-    return Table("intima_difference", f"{second.label} minus {first.label}", head, tuple(rows), notes)
+    head = (t("INTIMA, percentage points"), *map(t, facts.INTIMA_GROUPS))
+    return Table("intima_difference", _minus(first, second), head, tuple(rows), (note,))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from lm_eval_tasks.airbench_chat.scoring import CATEGORY
-from lm_eval_tasks.intima.scoring import CLASSES
+from lm_eval_tasks.intima.scoring import CLASSES, PROMPTS
 from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
 
 OFFICIAL_JUDGE = OFFICIAL_AIR_BENCH_JUDGE
+JUDGE_SHUT_DOWN = "2026-03-26"  # by OpenAI: no published row can be repeated with its judge
+PAPER_JUDGES = re.compile(r"qwen[-_ ]?3(?!\.?[0-9])", re.IGNORECASE)  # INTIMA's judge was an open model of this family
+DEMO_JUDGE = "demo-judge"
 
 AIR = "air_bench_chat"
 INTIMA = "intima"
+TITLES = {AIR: "AIR-Bench-Chat", INTIMA: "INTIMA"}
 
 # Column of the leaderboard -> the group whose row in lm_eval's results holds it.
 LEADERBOARD = {
@@ -96,28 +102,97 @@ INTIMA_GROUPS = {
 
 INTIMA_OTHER = "intima_other"
 
-# Settings in the order they are printed; those that a run stores beside these follow in alphabetical order.
-SETTINGS_FIRST = (
-    "judge_model",
-    "judge_base_url",
-    "judge_temperature",
-    "judge_max_tokens",
-    "prompt_version",
-    "judge_prompt",
-    "do_swap",
-    "level_threshold",
+# lm-eval's name of a task -> its records in the benchmark's data.
+RECORDS = {
+    AIR: {
+        "air_bench_chat_speech_QA": 400,
+        "air_bench_chat_speech_dialogue_QA": 400,
+        "air_bench_chat_sound_QA": 400,
+        "air_bench_chat_sound_generation_QA": 100,
+        "air_bench_chat_music_QA": 400,
+        "air_bench_chat_music_generation_analysis_QA": 100,
+        "air_bench_chat_speech_and_sound_QA": 200,
+        "air_bench_chat_speech_and_music_QA": 200,
+    },
+    INTIMA: {f"intima_{category}": count for category, count in PROMPTS.items()},
+}
+
+# Settings in the order they are printed -> their names; those that a run stores beside these follow under their own.
+SETTINGS = {
+    "judge_model": "Judge",
+    "answered": "Judge as its server named it",
+    "judge_base_url": "Judge's address",
+    "judge_temperature": "Temperature of the judge",
+    "judge_max_tokens": "Limit of the judge's reply, tokens",
+    "prompt_version": "Version of the judge's prompt",
+    "judge_prompt": "Judge's prompt",
+    "judge_prompt.system": "Judge's prompt, instructions",
+    "judge_prompt.template": "Judge's prompt, template",
+    "judge_prompt.re_ask": "Added when the judge is asked again",
+    "do_swap": "Judged in both orders",
+    "level_threshold": "Level that counts",
+    "dialect": "What the judge's server did not take",
+    "source": "Hub of the data",
+    "revision": "Revision asked for",
+    "data_revision": "Commit of the data",
+    "data.sha256": "SHA-256 of the data's list",
+    "data.records": "Records of the data",
+    "data.official": "Records of the benchmark",
+    "local_path": "Folder of the data",
+    "audio_part": "Form in which clips are sent",
+    "audio_sample_rate": "Sample rate of the clips, Hz",
+    "model": "Type of model in lm-eval",
+    "model_args": "Arguments of the model",
+    "model_args.model": "Model",
+    "model_args.base_url": "Address of the model",
+    "answers.models": "Model as its server named it",
+    "system_instruction": "System instruction",
+    "chat_template_sha": "Chat template, SHA",
+    "gen_kwargs": "Generation settings of the command (--gen_kwargs)",
+    "generation.max_gen_toks": "Limit of an answer, tokens",
+    "generation.temperature": "Temperature",
+    "generation.do_sample": "Sampling",
+    "generation.until": "Stops at",
+    "limit": "Docs of each task (--limit)",
+    "repeats": "Answers for each doc",
+    "num_fewshot": "Examples in the prompt",
+    "answers.finish": "How answers ended",
+    "answers.cut": "Answers cut by their limit of tokens",
+    "answers.prompt_tokens": "Tokens read by the model",
+    "answers.completion_tokens": "Tokens written by the model",
+    "process.version": "Version of this pack",
+    "process.commit": "Commit of this pack",
+    "lm_eval_version": "Version of lm-eval",
+    "written": "Results written",
+}
+
+# Settings that are the model's own or its way to us, or tell of the machine: a difference in them shapes no number
+# that another setting would not tell. A setting that is not named here may shape the numbers.
+ASIDE = re.compile(
+    r"""model_args(?:\.(?:model|pretrained|base_url|tokenizer\w*|num_concurrent|max_retries|timeout|trust_remote_code
+            |device\w*|verify_certificate|header|auth_token|eos_string|revision|peft|tensor_parallel_size
+            |gpu_memory_utilization|batch_size|max_batch_size|parallelize))?
+    | model | model_name | model_source | chat_template\w* | batch_size | batch_sizes | device | use_cache | written
+    | bootstrap_iters | answers\..* | answered | process\..* | lm_eval_version | git_hash | \w*date\w* | \w*sha
+    | include_extra_codes | ranks | model_num_parameters | model_dtype | model_revision | model_sha | judged_again.*
+    | made_with.* | data\.official | judge_api_key_env | judge_cache\w* | judge_concurrency | judge_timeout
+    | judge_early | cache\w* | num_concurrent | generation\.do_sample""",
+    re.VERBOSE,
 )
-
-# Stored settings that change no number of the benchmark's own rows, or whose effect another one tells.
-SETTINGS_ASIDE = ("include_extra_codes", "ranks")
-
 
 # What the judge's server refused -> what was done instead.
 DIALECT = {
-    "no_temperature": "no temperature was sent (the server's own default judged)",
-    "no_schema": "the form of the reply was asked for in words",
-    "no_system": "the instructions went into the user's message",
-    "max_completion_tokens": "the limit of the reply was sent under this name",
+    "no_temperature": "it took no temperature: its own default judged",
+    "no_schema": "it took no schema: the form of the reply was asked for in words",
+    "no_system": "it took no system message: the instructions went into the user's message",
+    "max_completion_tokens": "it took the limit of the reply under the name max_completion_tokens",
+}
+
+FLAGS = {
+    "empty_answer": "empty answer",
+    "neutralised": "looked like a part of the prompt, and was rewritten for the judge",
+    "length": "cut by its limit of tokens",
+    "thinking": "ended within its thoughts",
 }
 
 
@@ -129,7 +204,7 @@ def metric_title(metric: str) -> str:
 def group_title(name: str) -> str:
     """Returns the printed name of a group or task of either benchmark."""
     titles = {group: title for title, group in {**AIR_GROUPS, **INTIMA_GROUPS}.items()}
-    titles["air_bench_chat"], titles["intima"] = "Average", "All prompts"
+    titles[AIR], titles[INTIMA] = "Average", "All prompts"
     titles[INTIMA_OTHER] = "Other codes"
     if name in titles:
         return titles[name]

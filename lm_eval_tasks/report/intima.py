@@ -1,15 +1,18 @@
-"""What the report shows of INTIMA: classes and traits by category of prompt, and the exclusive labels."""
+"""What the report shows of INTIMA: classes, traits and their levels by category of prompt, and the exclusive labels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from lm_eval_tasks.report import charts, facts, stats
-from lm_eval_tasks.report.airbench import point
-from lm_eval_tasks.report.records import WAITING, Estimate, Run
-from lm_eval_tasks.report.table import DASH, Cell, Row, Table, rate_cell
+from lm_eval_tasks.intima.scoring import LEVELS
+from lm_eval_tasks.report import caveats, charts, facts, stats
+from lm_eval_tasks.report.airbench import judge_of, point
+from lm_eval_tasks.report.records import Estimate, Run, mapping, number
+from lm_eval_tasks.report.table import Row, Table, count_cell, rate_cell, text_cell
+from lm_eval_tasks.report.texts import t
 
 Intervals = dict[str, tuple[float, float]]
 
@@ -55,35 +58,67 @@ def all_intervals(run: Run) -> dict[str, Intervals]:
 
 
 def heat_table(run: Run, intervals: dict[str, Intervals]) -> Table:
-    """Returns the rates of classes and traits by category of prompt, as a shaded table."""
-    groups = shown_groups(run)
-    rows = []
-    for metric in facts.INTIMA_METRICS:
+    """Returns the rates of classes, traits and labels by category of prompt, as a shaded table."""
+    groups, rows, any_clustered = shown_groups(run), [], False
+    for metric in (*facts.INTIMA_METRICS, *facts.INTIMA_LABELS):
         cells = []
         for name in groups.values():
-            estimate = run.estimate(name, metric)
             ends = intervals.get(name, {}).get(metric)
-            tip = f"95 % interval {100 * ends[0]:.1f} to {100 * ends[1]:.1f} %" if ends else ""
-            cells.append(rate_cell(estimate, heat=True, tip=tip))
-        rows.append(Row(facts.metric_title(metric), tuple(cells), "", None, "group" if _is_class(metric) else "task"))
-    for label, title in facts.INTIMA_LABELS.items():
-        cells = [rate_cell(run.estimate(name, label)) for name in groups.values()]
-        rows.append(Row(f"Label: {title.lower()}", tuple(cells), "", None, "share"))
+            tip = (
+                t("95 % interval {low} to {high} %", low=f"{100 * ends[0]:.1f}", high=f"{100 * ends[1]:.1f}")
+                if ends
+                else ""
+            )
+            clustered = number(mapping(run.judging.get(name, {}).get("stderr_by_code")).get(metric))
+            any_clustered |= clustered is not None
+            heat = metric in facts.INTIMA_METRICS
+            cells.append(rate_cell(run.estimate(name, metric), heat=heat, tip=tip, clustered=clustered))
+        label = metric in facts.INTIMA_LABELS
+        kind = "share" if label else "group" if metric in facts.INTIMA_CLASSES else "task"
+        title = t(facts.metric_title(metric))
+        rows.append(Row(f"{t('Label')}: {title}" if label else title, tuple(cells), "", None, kind))
+    note = t(
+        "Share of judged answers in which the judge saw the class or trait at the run's threshold or above, ± one "
+        "standard error, as in lm_eval's results file. No direction is better in the paper."
+    )
+    clustered_note = t(
+        "In brackets: the standard error clustered by code, which allows for prompts of a code being alike."
+    )
     return Table(
         "intima_rates",
-        "Classes, traits and labels by category of prompt",
-        ("% of answers", *groups),
+        t("Classes, traits and labels by category of prompt"),
+        (t("% of answers"), *map(t, groups)),
         tuple(rows),
-        (
-            "Share of judged answers in which the judge saw the class or trait at the run's threshold or above, "
-            "± one standard error, as in lm_eval's results file. No direction is better in the paper.",
-        ),
+        (note, clustered_note) if any_clustered else (note,),
         run.label,
     )
 
 
-def _is_class(metric: str) -> bool:
-    return metric in facts.INTIMA_CLASSES
+def level_table(run: Run) -> Table | None:
+    """Returns how often each level was given, of all judged answers; None where neither results nor samples say."""
+    counts: dict[str, Counter[str]] = {metric: Counter() for metric in facts.INTIMA_METRICS}
+    stored = [mapping(run.judging.get(task, {}).get("levels")) for task in run.tasks(facts.INTIMA)]
+    for levels in stored if any(stored) else ():
+        for metric in counts:
+            counts[metric].update({k: number(v) or 0 for k, v in mapping(levels.get(metric)).items()})
+    for answer in run.answers.get(facts.INTIMA, []) if not any(stored) else ():
+        for metric, level in answer.levels.items():
+            if metric in counts:
+                counts[metric][level] += 1
+    rows = []
+    for metric, found in counts.items():
+        if n := sum(found[level] for level in LEVELS):
+            cells = [rate_cell(Estimate(found[level] / n), heat=True) for level in LEVELS]
+            kind = "group" if metric in facts.INTIMA_CLASSES else "task"
+            cells = [replace(cell, error="") for cell in cells]
+            rows.append(Row(t(facts.metric_title(metric)), (*cells, count_cell(n)), "", None, kind))
+    if not rows:
+        return None
+    note = t(
+        "The levels low, medium and high are the paper's; none is this pack's own. Counted over all judged answers."
+    )
+    head = (t("% of answers"), *(t(level.capitalize()) for level in LEVELS), t("Docs"))
+    return Table("intima_levels", t("Levels of each class and trait"), head, tuple(rows), (note,), run.label)
 
 
 def _points(run: Run, places: list[tuple[str, str, str]], intervals: dict[str, Intervals]) -> tuple[charts.Point, ...]:
@@ -91,20 +126,14 @@ def _points(run: Run, places: list[tuple[str, str, str]], intervals: dict[str, I
     points = []
     for row, group, metric in places:
         estimate = run.estimate(group, metric)
+        value = None if estimate.value is None else 100 * estimate.value
+        found = point(run.label, row, Estimate(value, None), 0, 100, "{:.1f} %")
         ends = intervals.get(group, {}).get(metric)
-        if estimate.value is None or ends is None:
-            percent = Estimate(_percent(estimate.value), None, estimate.reason)
-            points.append(point(run.label, row, percent, 0, 100, "{:.0f} %"))
-            continue
-        low, high = 100 * ends[0], 100 * ends[1]
-        value = 100 * estimate.value
-        tip = f"{run.label}, {row}: {value:.1f} %, 95 % from {low:.1f} to {high:.1f} %"
-        points.append(charts.Point(value, low, high, tip))
+        if value is not None and ends is not None:
+            low, high = 100 * ends[0], 100 * ends[1]
+            found = replace(found, low=low, high=high, tip=f"{found.tip}, 95 %: {low:.1f} … {high:.1f} %")
+        points.append(found)
     return tuple(points)
-
-
-def _percent(value: float | None) -> float | None:
-    return None if value is None else 100 * value
 
 
 def bars(runs: list[Run], intervals: list[dict[str, Intervals]], metrics: list[str], by_category: bool) -> Markup:
@@ -116,25 +145,23 @@ def bars(runs: list[Run], intervals: list[dict[str, Intervals]], metrics: list[s
         metrics: the rows; with `by_category` only the first is drawn.
         by_category: whether the rows are categories of prompts.
     """
-    shown = [(index, run) for index, run in enumerate(runs) if run.judged_at_all(facts.INTIMA)]
+    shown = [(place, run) for place, run in enumerate(runs) if run.judged_at_all(facts.INTIMA)]
     if by_category:
         names = {title: name for _, run in shown for title, name in shown_groups(run).items()}
-        places = [(title, name, metrics[0]) for title, name in names.items()]
-        title, gaps = facts.metric_title(metrics[0]), (1,)
+        places = [(t(title), name, metrics[0]) for title, name in names.items()]
+        title = t(facts.metric_title(metrics[0]))
     else:
-        whole = [(run, _whole(run)) for _, run in shown]
-        places = [(facts.metric_title(metric), whole[0][1], metric) for metric in metrics]
-        title, gaps = "Traits over all prompts", (4, 8)
+        whole = _whole(shown[0][1])
+        places = [(t(facts.metric_title(metric)), whole, metric) for metric in metrics]
+        title = t("Traits over all prompts")
     return charts.dots(
         [row for row, _, _ in places],
-        [charts.Series(run.label, _points(run, places, intervals[index])) for index, run in shown],
-        title=f"{title}, 95 % intervals by bootstrap: " + ", ".join(run.label for _, run in shown),
-        axis="% of answers",
+        [charts.Series(run.label, place, _points(run, places, intervals[place])) for place, run in shown],
+        title=f"{title}, {t('95 % intervals by bootstrap')}: " + ", ".join(run.label for _, run in shown),
+        axis=t("% of answers"),
         limits=(0, 100),
-        ticks=range(0, 101, 25),
         form="{:.0f}",
-        gaps=gaps,
-        hues=[index for index, _ in shown],
+        gaps=(1,) if by_category else (4, 8),
         widths=(charts.THIRD,) if by_category else (charts.WIDE, charts.NARROW),
     )
 
@@ -147,31 +174,30 @@ def _whole(run: Run) -> str:
 def label_bars(runs: list[Run]) -> list[LabelBars]:
     """Draws the shares of the exclusive labels by category of prompt, one chart a run."""
     out = []
-    for index, run in enumerate(runs):
+    parts = [(name.replace("_", "-"), t(title)) for name, title in facts.INTIMA_LABELS.items()]
+    for place, run in enumerate(runs):
         groups = shown_groups(run)
         shares = [[run.estimate(name, label).value for label in facts.INTIMA_LABELS] for name in groups.values()]
         if any(value is not None for row in shares for value in row):
-            chart = charts.stacked(
-                list(groups), list(facts.INTIMA_LABELS.values()), shares, f"{run.label}: exclusive labels by category"
-            )
-            out.append(LabelBars(run.label, index, chart))
+            title = f"{run.label}: {t('exclusive labels by category')}"
+            chart = charts.stacked(list(map(t, groups)), parts, shares, title)
+            out.append(LabelBars(run.label, place, chart))
     return out
 
 
 def summary(runs: list[Run]) -> Table:
-    """Returns the three classes over all prompts, a row a run."""
+    """Returns the three classes and the labels over all prompts, a row a run."""
     rows = []
-    for index, run in enumerate(runs):
+    for place, run in enumerate(runs):
         if run.has(facts.INTIMA):
-            asked, _ = run.judges(facts.INTIMA)
-            cells = [rate_cell(run.estimate(_whole(run), metric)) for metric in facts.INTIMA_CLASSES]
-            cells += [rate_cell(run.estimate(_whole(run), label)) for label in facts.INTIMA_LABELS]
-            remark = f"--limit {run.limit}" if run.limit is not None else ""
-            if run.waits(facts.INTIMA):
-                remark = WAITING
-            judge = Cell(DASH if remark == WAITING else ", ".join(asked) or "not recorded")
-            rows.append(Row(run.label, (*cells, judge), remark, index, "ours"))
-    labels = (f"Label {title.lower()}" for title in facts.INTIMA_LABELS.values())
-    head = ("Model", *facts.INTIMA_CLASSES.values(), *labels, "Judge")
-    notes = ("% of judged answers, ± one standard error, as in lm_eval's results file; the four labels sum to 100.",)
-    return Table("intima_summary", "The three classes over all prompts", head, tuple(rows), notes)
+            metrics = (*facts.INTIMA_CLASSES, *facts.INTIMA_LABELS)
+            cells = [rate_cell(run.estimate(_whole(run), metric)) for metric in metrics]
+            judge, remark = judge_of(run, facts.INTIMA)
+            had, whole = caveats.records(run, facts.INTIMA)[0], sum(facts.RECORDS[facts.INTIMA].values())
+            lacking = t("{n} of {whole} records", n=had, whole=whole) if had < whole else ""
+            note = "; ".join(filter(None, (lacking, remark)))
+            rows.append(Row(run.label, (*cells, text_cell(judge)), note, place, "ours"))
+    labels = (f"{t('Label')}: {t(title)}" for title in facts.INTIMA_LABELS.values())
+    head = (t("Model"), *map(t, facts.INTIMA_CLASSES.values()), *labels, t("Judge"))
+    note = t("% of judged answers, ± one standard error, as in lm_eval's results file; the four labels sum to 100.")
+    return Table("intima_summary", t("The three classes over all prompts"), head, tuple(rows), (note,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,11 +28,18 @@ def paired_difference(first: Mapping[str, float], second: Mapping[str, float]) -
     common = [key for key in first if key in second]
     if not common:
         return Estimate(None, None, "no doc was judged in both runs", 0)
-    differences = np.array([second[key] - first[key] for key in common], dtype=float)
-    mean = float(differences.mean())
-    if len(common) == 1:
-        return Estimate(mean, None, "one common doc has no standard error", 1)
-    return Estimate(mean, float(differences.std(ddof=1) / math.sqrt(len(common))), "", len(common))
+    found = mean([second[key] - first[key] for key in common])
+    return found if len(common) > 1 else replace(found, reason="one common doc has no standard error")
+
+
+def mean(values: Sequence[float]) -> Estimate:
+    """Returns the mean of independent values with its standard error, s / sqrt(n)."""
+    if not values:
+        return Estimate(None, None, "none of its docs was judged", 0)
+    column = np.asarray(values, dtype=float)
+    if len(column) == 1:
+        return Estimate(float(column[0]), None, "a single doc has no standard error", 1)
+    return Estimate(float(column.mean()), float(column.std(ddof=1) / math.sqrt(len(column))), "", len(column))
 
 
 def unweighted_mean(parts: Sequence[Estimate]) -> Estimate:
@@ -41,11 +49,11 @@ def unweighted_mean(parts: Sequence[Estimate]) -> Estimate:
     if not parts or missing:
         return Estimate(None, None, missing.reason if missing else "nothing to average")
     n = sum(part.n or 0 for part in parts)
-    mean = sum(value for value in values if value is not None) / len(parts)
+    average = sum(value for value in values if value is not None) / len(parts)
     errors = [part.stderr for part in parts]
     if any(error is None for error in errors):
-        return Estimate(mean, None, "one of its parts has no standard error", n)
-    return Estimate(mean, math.sqrt(sum(error**2 for error in errors if error is not None)) / len(parts), "", n)
+        return Estimate(average, None, "one of its parts has no standard error", n)
+    return Estimate(average, math.sqrt(sum(error**2 for error in errors if error is not None)) / len(parts), "", n)
 
 
 def bootstrap_intervals(

@@ -2,29 +2,27 @@
 const ROW = 68;
 
 class Browser {
-  // view: { docs, runs, filters, sorts, haystack(doc), row(doc, run), detail(doc) }
-  constructor(root, view) {
-    this.root = root;
-    this.view = view;
-    this.run = 0;
-    this.shown = view.docs;
-    this.current = null;
-    this.values = {};
-    this.part = (name) => root.querySelector(`[data-part="${name}"]`);
+  // view: { docs, runs, filters, sorts, haystack(doc), row(doc, run), detail(doc), summary(docs) }
+  constructor(root, name, view) {
+    Object.assign(this, { root, name, view, run: 0, shown: view.docs, current: null, values: {} });
+    this.part = (part) => root.querySelector(`[data-part="${part}"]`);
     this.list = this.part("list");
     this.space = el("div", { class: "space" });
-    this.list.append(this.space);
+    this.list.replaceChildren(this.space);
+    this.part("controls").replaceChildren();
     this.controls();
-    this.list.addEventListener("scroll", () => this.paint(), { passive: true });
-    this.list.addEventListener("keydown", (event) => this.key(event));
-    this.part("back").addEventListener("click", () => this.close());
+    this.list.onscroll = () => this.paint();
+    root.onkeydown = (event) => this.key(event);
+    this.part("back").onclick = () => this.close();
+    this.part("previous").onclick = () => this.walk(-1);
+    this.part("next").onclick = () => this.walk(1);
     new ResizeObserver(() => this.paint()).observe(this.list);
     this.apply();
   }
 
   controls() {
     const form = this.part("controls");
-    const search = el("input", { type: "search", placeholder: "Search all text…", "aria-label": "Search text" });
+    const search = el("input", { type: "search", placeholder: T("Search all text…"), "aria-label": T("Search text") });
     search.addEventListener("input", debounce(() => this.set("search", search.value), 60));
     form.append(el("label", { class: "search" }, search));
     const select = (name, label, options) => {
@@ -32,23 +30,21 @@ class Browser {
       node.append(...options.map(([value, text]) => el("option", { value, text })));
       node.addEventListener("change", () => this.set(name, node.value));
       form.append(el("label", {}, el("span", { text: label }), node));
-      return node;
     };
-    const runs = this.view.runs;
-    if (runs.length > 1) select("run", "Filter by the answers of", runs.map((run, index) => [index, run.label]));
-    for (const filter of this.view.filters) {
-      if (filter.options.length > 1) select(filter.name, filter.label, [["", "all"], ...filter.options]);
+    const { runs, filters, sorts } = this.view;
+    if (runs.length > 1) select("run", T("Filter by the answers of"), runs.map((run, index) => [index, run.label]));
+    for (const { name, label, options } of filters) {
+      if (options.length > 1) select(name, label, [["", T("all")], ...options]);
     }
-    select("sort", "Order", this.view.sorts.map((sort, index) => [index, sort.label]));
-    const reset = el("button", { type: "button", class: "quiet", text: "Reset" });
+    select("sort", T("Order"), sorts.map((sort, index) => [index, sort.label]));
+    const reset = el("button", { type: "button", class: "quiet", text: T("Reset") });
     reset.addEventListener("click", () => {
-      search.value = "";
-      for (const node of form.querySelectorAll("select")) node.selectedIndex = 0;
+      form.reset();
       this.values = {};
       this.apply();
     });
     form.append(reset);
-    form.addEventListener("submit", (event) => event.preventDefault());
+    form.onsubmit = (event) => event.preventDefault();
   }
 
   set(name, value) {
@@ -71,17 +67,20 @@ class Browser {
     });
     const sort = sorts[Number(this.values.sort ?? 0)];
     if (sort.key) {
-      const keyed = this.shown.map((doc) => [sort.key(doc, doc.x[this.run]), doc]).filter(([key]) => key !== null);
-      const rest = this.shown.filter((doc) => sort.key(doc, doc.x[this.run]) === null);
-      keyed.sort((a, b) => (a[0] - b[0]) * sort.way);
-      this.shown = keyed.map(([, doc]) => doc).concat(rest);
+      const keyed = this.shown.map((doc) => [sort.key(doc, doc.x[this.run]), doc]);
+      const known = keyed.filter(([key]) => key !== null).sort((a, b) => (a[0] - b[0]) * sort.way);
+      this.shown = [...known, ...keyed.filter(([key]) => key === null)].map(([, doc]) => doc);
     }
     this.list.scrollTop = 0;
     this.paint(true);
-    this.part("count").textContent = `${count(this.shown.length)} of ${count(docs.length)} samples`;
+    this.part("count").textContent = T("{n} of {m} samples", { n: count(this.shown.length), m: count(docs.length) });
+    this.part("mean").replaceChildren(...this.view.summary(this.shown));
     this.part("empty").hidden = this.shown.length > 0;
-    this.root.dataset.ms = String(performance.now() - started);
-    this.root.dataset.shown = String(this.shown.length);
+    if (!this.shown.includes(this.current)) {
+      if (this.shown.length && !narrow()) this.open(this.shown[0], false);
+      else this.clear();
+    }
+    Object.assign(this.root.dataset, { ms: performance.now() - started, shown: this.shown.length });
   }
 
   paint(fresh = false) {
@@ -92,46 +91,71 @@ class Browser {
     Object.assign(this, { first, last });
     this.space.style.height = `${this.shown.length * ROW}px`;
     this.space.replaceChildren(...this.shown.slice(first, last).map((doc, offset) => this.row(doc, first + offset)));
+    if (!this.space.querySelector("[aria-selected=true]")) this.list.removeAttribute("aria-activedescendant");
   }
 
   row(doc, index) {
-    const chosen = doc === this.current;
     const row = el("div", {
       class: "row",
       role: "option",
       id: `${this.root.id}-${doc.k}`,
-      "aria-selected": String(chosen),
+      "aria-selected": String(doc === this.current),
       "aria-setsize": this.shown.length,
       "aria-posinset": index + 1,
       on: { click: () => this.open(doc) },
     });
     row.style.top = `${index * ROW}px`;
-    row.append(...this.view.row(doc, this.run));
+    row.append(...this.view.row(doc));
     return row;
   }
 
-  open(doc, focus = true) {
+  // Shows a doc; `chosen` where a person chose it, so that the address leads to it.
+  open(doc, chosen = true) {
     this.current = doc;
-    const pane = this.part("detail");
-    pane.replaceChildren(...this.view.detail(doc));
-    this.root.classList.add("open");
+    const at = this.shown.indexOf(doc);
+    this.part("previous").disabled = at <= 0;
+    this.part("next").disabled = at < 0 || at >= this.shown.length - 1;
+    this.part("detail").replaceChildren(...this.view.detail(doc));
     this.part("pane").scrollTop = 0;
-    this.list.setAttribute("aria-activedescendant", `${this.root.id}-${doc.k}`);
     this.paint(true);
-    if (focus && matchMedia("(max-width: 760px)").matches) {
+    this.list.setAttribute("aria-activedescendant", `${this.root.id}-${doc.k}`);
+    if (chosen) this.root.classList.add("open");
+    for (const text of this.part("detail").querySelectorAll(".prose, .question.long")) {
+      if (text.scrollHeight <= text.clientHeight + 4) continue;
+      text.tabIndex = 0; // so that keys can scroll it
+      text.after(this.more(text));
+    }
+    if (!chosen) return;
+    history.replaceState(null, "", `#${this.name}-doc-${doc.k}`);
+    if (narrow()) {
       document.body.classList.add("sheet");
       this.part("back").focus();
     }
+  }
+
+  more(text) {
+    const button = el("button", { type: "button", class: "tool more", text: T("Show all") });
+    button.addEventListener("click", () => {
+      button.textContent = text.classList.toggle("whole") ? T("Show less") : T("Show all");
+    });
+    return button;
+  }
+
+  clear() {
+    this.current = null;
+    this.part("detail").replaceChildren();
+    this.part("previous").disabled = this.part("next").disabled = true;
   }
 
   close() {
     this.root.classList.remove("open");
     document.body.classList.remove("sheet");
     for (const audio of this.root.querySelectorAll("audio")) audio.pause();
+    history.replaceState(null, "", location.pathname + location.search);
     this.list.focus();
   }
 
-  // Shows a doc that another part of the page links to, whatever is filtered now.
+  // Shows a doc that another part of the page or an address links to, whatever is filtered now.
   reveal(key) {
     const doc = this.view.docs.find((candidate) => candidate.k === key);
     if (!doc) return false;
@@ -148,13 +172,18 @@ class Browser {
     else if (top + ROW > scrollTop + clientHeight) this.list.scrollTop = top + ROW - clientHeight;
   }
 
+  walk(step) {
+    const next = Math.min(this.shown.length - 1, Math.max(0, this.shown.indexOf(this.current) + step));
+    this.scrollTo(next);
+    this.open(this.shown[next]);
+  }
+
   key(event) {
+    if (event.key === "Escape" && this.root.classList.contains("open") && narrow()) return this.close();
     const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: 8, PageUp: -8, Home: -1e9, End: 1e9 }[event.key];
     if (step === undefined || !this.shown.length || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target !== this.list) return;
     event.preventDefault();
-    const at = this.shown.indexOf(this.current);
-    const next = Math.min(this.shown.length - 1, Math.max(0, at + step));
-    this.scrollTo(next);
-    this.open(this.shown[next], false);
+    this.walk(step);
   }
 }

@@ -12,16 +12,32 @@ const el = (tag, attributes = {}, ...children) => {
 };
 
 // Text of unknown direction, kept from reordering what stands around it.
-const said = (tag, text, css) => el(tag, { dir: "auto", class: css, text });
+const said = (tag, text, css) => el(tag, { dir: "auto", class: css, text, tabindex: tag === "pre" ? 0 : null });
 
 const readJson = (id) => {
   const node = document.getElementById(id);
   return node ? JSON.parse(node.textContent) : null;
 };
+const report = readJson("data-report");
 
+// The page's own words, in its language; {names} stand for values.
+const T = (english, values = {}) => {
+  const words = (document.documentElement.lang === "zh" && report.words[english]) || english;
+  return words.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+};
+
+const remember = (name, value) => {
+  try {
+    if (value !== undefined) localStorage.setItem(name, value);
+    return localStorage.getItem(name);
+  } catch { return null; } // storage may be off for files
+};
+
+const hue = (index) => `s${(index % 8) + 1}`;
 const score = (value) => (value === null || value === undefined ? "–" : String(Math.round(value * 100) / 100));
 const signed = (value) => (value > 0 ? "+" : "") + score(value).replace("-", "−");
 const count = (value) => value.toLocaleString("en").replaceAll(",", "\u202f");
+const narrow = () => matchMedia("(max-width: 760px)").matches;
 
 const debounce = (handler, delay) => {
   let timer = 0;
@@ -40,30 +56,9 @@ const clipSource = (source) => {
 };
 
 const player = (source, reason) => {
-  if (!source) return el("p", { class: "no-clip", text: `No player: ${reason}.` });
-  const note = el("p", { class: "no-clip", hidden: true, text: "The browser can't play this clip from where the report lies." });
+  if (!source) return el("p", { class: "no-clip", text: T("Audio unavailable: {reason}.", { reason: T(reason) }) });
+  const note = el("p", { class: "no-clip", hidden: true, text: T("Audio unavailable here; rebuild with --embed-audio") });
   const audio = el("audio", { controls: true, preload: "metadata", src: clipSource(source) });
   audio.addEventListener("error", () => { note.hidden = false; });
   return el("div", { class: "clip" }, audio, note);
-};
-
-const themes = ["auto", "light", "dark"];
-const setTheme = (theme) => {
-  const root = document.documentElement;
-  if (theme === "auto") delete root.dataset.theme;
-  else root.dataset.theme = theme;
-  const button = document.getElementById("theme");
-  button.textContent = { auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark" }[theme];
-  button.setAttribute("aria-label", `Colours: ${theme}. Change`);
-  button.dataset.now = theme;
-  try { localStorage.setItem("report-theme", theme); } catch { /* storage may be off for files */ }
-};
-
-const startTheme = () => {
-  let stored = null;
-  try { stored = localStorage.getItem("report-theme"); } catch { /* as above */ }
-  setTheme(themes.includes(stored) ? stored : "auto");
-  const button = document.getElementById("theme");
-  button.hidden = false;
-  button.addEventListener("click", () => setTheme(themes[(themes.indexOf(button.dataset.now) + 1) % themes.length]));
 };

@@ -1,0 +1,171 @@
+"""Tables as Markdown for a post, LaTeX for a paper, and CSV for a program."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from lm_eval_tasks.report import airbench, caveats, compare, facts, intima, provenance
+from lm_eval_tasks.report.records import Run
+from lm_eval_tasks.report.table import Cell, Table
+from lm_eval_tasks.report.texts import t
+
+_CSV_HEAD = ("table", "run", "row", "column", "value", "stderr", "docs", "text", "note")
+# What `--table` may name -> the keys of the tables it stands for.
+PARTS = {
+    "leaderboard": ("air_leaderboard",),
+    "categories": ("air_tasks",),
+    "differences": ("air_difference", "intima_difference"),
+    "intima": ("intima_summary", "intima_rates", "intima_levels"),
+    "judging": ("judging", "settings"),
+}
+_MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]|#~$!"} | {"<": "&lt;", ">": "&gt;"})
+_LATEX = str.maketrans(
+    {mark: f"\\{mark}" for mark in "&%$#_{}"}
+    | {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "−": "$-$"}
+    | {"–": "--", "\u202f": "\\,", "→": "$\\to$", "×": "$\\times$", "·": "$\\cdot$", "†": "$\\dagger$", "√": "$\\surd$"}
+    | {"<": "\\textless{}", ">": "\\textgreater{}", "…": "\\ldots{}"}
+)
+
+
+def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
+    """Returns every table of the report in its order, or those of a part of it (see PARTS)."""
+    tables = []
+    if any(run.has(facts.AIR) for run in runs):
+        tables.append(airbench.leaderboard(runs))
+        tables += [airbench.task_table(run) for run in runs if run.judged_at_all(facts.AIR)]
+    if any(run.has(facts.INTIMA) for run in runs):
+        tables.append(intima.summary(runs))
+        judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
+        tables += [table for run in judged for table in (intima.heat_table(run, {}), intima.level_table(run)) if table]
+    tables += [table for comparison in compare.comparisons(runs) for table in comparison.tables]
+    tables += [provenance.judging_table(runs), provenance.settings_table(runs)]
+    return [table for table in tables if part is None or table.key in PARTS[part]]
+
+
+def to_text(kind: str, runs: list[Run], part: str | None = None) -> str:
+    """Returns tables as "markdown", "latex" or "csv".
+
+    Raises:
+        ValueError: the runs have no such table.
+    """
+    tables = all_tables(runs, part)
+    if not tables:
+        raise ValueError(
+            f"these runs have no table for --table {part}: differences need two runs with logged samples, the other "
+            "tables a run of their benchmark"
+        )
+    if kind == "csv":
+        return to_csv(tables)
+    said = caveats.warnings(runs)
+    if kind == "latex":
+        comments = [f"% {' '.join(f'{label}: {sentence}'.split())}" for label, sentence in said]
+        return "\n".join([t("% Needs \\usepackage{booktabs}."), *comments, "", *map(to_latex, tables)])
+    lines = ["# " + _plain(", ".join(run.label for run in runs)), ""] if part is None else []
+    for label, sentence in said if part is None else []:
+        lines.append("- " + (f"**{_plain(label)}**: " if label else "") + _plain(sentence))
+    return "\n".join([*lines, "", *map(to_markdown, tables)]).strip() + "\n"
+
+
+def to_markdown(table: Table) -> str:
+    """Returns a table as Markdown under its title, and its notes."""
+    lines = [f"## {_plain(table.name)}", ""]
+    lines.append("| " + " | ".join(map(_plain, table.head)) + " |")
+    lines.append("|---" + "".join("|---" if words else "|---:" for words, _ in table.columns()) + "|")
+    for name, cells in _rows(table):
+        lines.append(f"| {_plain(name)} | " + " | ".join(_plain(_shown(cell)) for cell in cells) + " |")
+    return "\n".join([*lines, "", *(f"{_plain(note)}\n" for note in _notes(table))])
+
+
+def to_latex(table: Table) -> str:
+    """Returns a table with booktabs' rules, its title as the caption and its notes below."""
+    columns = "l" + "".join("l" if words else "r" for words, _ in table.columns())
+    lines = ["\\begin{table}", "\\centering", "\\small", f"\\begin{{tabular}}{{{columns}}}", "\\toprule"]
+    lines += [" & ".join(map(_tex, table.head)) + " \\\\", "\\midrule"]
+    kinds = [row.kind for row in table.rows]
+    for place, (name, cells) in enumerate(_rows(table)):
+        if place and kinds[place] != kinds[place - 1] and {kinds[place], kinds[place - 1]} & {"published", "share"}:
+            lines.append("\\midrule")
+        lines.append(" & ".join([_tex(name), *(_tex(_shown(cell)) for cell in cells)]) + " \\\\")
+    lines += ["\\bottomrule", "\\end{tabular}", f"\\caption{{{_tex(table.name)}}}", f"\\label{{tab:{table.key}}}"]
+    notes = [f"\\par\\footnotesize {_tex(note)}" for note in _notes(table)]
+    return "\n".join([*lines, *notes, "\\end{table}", ""])
+
+
+def to_sheet(table: Table) -> str:
+    """Returns one table as CSV in its own shape, standard errors in columns of their own, numbers unrounded."""
+    errors = [has for _, has in table.columns()]
+    head = [table.head[0]]
+    for name, has in zip(table.head[1:], errors, strict=True):
+        head += [name, f"{name}, SE"] if has else [name]
+    lines = [head]
+    for name, cells in _rows(table):
+        line = [name]
+        for cell, has in zip(cells, errors, strict=True):
+            line.append(cell.text if cell.value is None else repr(cell.value))
+            line += ["" if cell.stderr is None else repr(cell.stderr)] if has else []
+        lines.append(line)
+    return _csv(lines)
+
+
+def to_csv(tables: Sequence[Table]) -> str:
+    """Returns tables as CSV, one line a cell: numbers unrounded, in the unit of the other formats."""
+    lines: list[Iterable[object]] = [_CSV_HEAD]
+    for table in tables:
+        for row in table.rows:
+            for column, cell in zip(table.head[1:], row.cells, strict=False):
+                value, stderr = ("" if x is None else repr(x) for x in (cell.value, cell.stderr))
+                note = "; ".join(part for part in (row.note, cell.reason) if part)
+                shown = cell.text if cell.value is None else ""
+                docs = "" if cell.n is None else cell.n
+                lines.append((table.key, table.run, row.name, column, value, stderr, docs, shown, note))
+    return _csv(lines)
+
+
+def _csv(lines: Iterable[Iterable[object]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows([_safe(value) for value in line] for line in lines)
+    return buffer.getvalue()
+
+
+def _rows(table: Table) -> Iterable[tuple[str, tuple[Cell, ...]]]:
+    """Yields the printed name and the cells of each row, as many as there are heads."""
+    for row in table.rows:
+        name = f"{row.name} ({row.note})" if row.note else row.name
+        name += f" ({t('published')})" if row.kind == "published" else ""
+        yield name, row.cells or (Cell(""),) * (len(table.head) - 1)
+
+
+def _notes(table: Table) -> list[str]:
+    return [*table.notes, *(f"{mark}: {reason}." for mark, reason in table.reasons())]
+
+
+def _shown(cell: Cell) -> str:
+    return f"{cell.text} ± {cell.error}" if cell.error else cell.text
+
+
+def _line(value: str) -> str:
+    return " ".join(value.split())
+
+
+def _plain(value: str) -> str:
+    """Returns text that is only text in Markdown: one line, no cell borders, no markup, no HTML."""
+    return _line(value).translate(_MARKDOWN)
+
+
+def _tex(value: str) -> str:
+    """Returns text that is only text in LaTeX."""
+    return "".join(" " if char in "\n\r\t" else char for char in value).translate(_LATEX)
+
+
+def _safe(value: object) -> object:
+    """Keeps a spreadsheet from reading text of a run as a formula; numbers stay numbers."""
+    if not isinstance(value, str):
+        return value
+    value = _line(value)
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}" if value[:1] in ("=", "+", "-", "@") else value
+    return value

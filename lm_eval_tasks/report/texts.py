@@ -1,0 +1,42 @@
+"""The report's words in the language it is written in: English stands in the code, Chinese in one table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+LANGUAGES = {"en": "English", "zh": "中文"}
+_language = ContextVar("language", default="en")
+
+
+@contextmanager
+def language(name: str) -> Iterator[None]:
+    """Everything that is built inside is in this language."""
+    token = _language.set(name)
+    try:
+        yield
+    finally:
+        _language.reset(token)
+
+
+def t(english: str, **values: Any) -> str:
+    """Returns a text in the language of now, with its values put in; one that is not in the table stays as it is."""
+    words = chinese().get(english, english) if _language.get() == "zh" else english
+    return words.format(**values) if values else words
+
+
+def listed(names: list[str], most: int = 3) -> str:
+    """Returns the first few names, and how many more there are."""
+    some = ", ".join(names[:most])
+    return some if len(names) <= most else t("{some} and {n} more", some=some, n=len(names) - most)
+
+
+@lru_cache
+def chinese() -> dict[str, str]:
+    """Returns the table: English -> Chinese."""
+    return json.loads((Path(__file__).parent / "texts.zh.json").read_text(encoding="utf-8"))
