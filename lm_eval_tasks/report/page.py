@@ -17,7 +17,19 @@ import jinja2
 from markupsafe import Markup
 
 from lm_eval_tasks import __version__
-from lm_eval_tasks.report import airbench, caveats, charts, compare, facts, formats, intima, provenance, samples, texts
+from lm_eval_tasks.report import (
+    agreement,
+    airbench,
+    caveats,
+    charts,
+    compare,
+    facts,
+    formats,
+    intima,
+    provenance,
+    samples,
+    texts,
+)
 from lm_eval_tasks.report.clips import Clips
 from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Table
@@ -128,6 +140,7 @@ def _context(runs: list[Run], clips: Clips, intervals: list[Any], data: dict[str
         "category_chart": airbench.category_chart(runs),
         "air_tables": [airbench.task_table(run) for run in air],
         "spreads": airbench.spreads(runs),
+        "agreement": agreement.tables(runs),
         "comparisons": compare.comparisons(runs),
         "air_samples": len(data["air"]["docs"]),
         "intima_samples": len(data["intima"]["docs"]),
