@@ -75,13 +75,13 @@ def test_calls_without_an_answer_use_no_tokens(server: Server, make_judge: Calla
     assert server.calls() == 6 and len(reasons(outcomes)) == 1 and "reached" not in str(reasons(outcomes))
 
 
-def test_a_run_that_reached_its_cap_goes_on_with_the_same_command(
-    runs: Runs, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_reached_its_cap_goes_on_with_the_same_command(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(task.log, "warning", lambda text, *values: lines.append(text % values))
     out = runs.run("out", judge_max_calls=5, judge_early=False)
     assert runs.server.calls("judge") == 5
-    error = capsys.readouterr().err
-    assert "judge_max_calls=5 reached" in error and "To finish: run the same command again" in error
+    told = next(line for line in lines if "UNJUDGED" in line)
+    assert "judge_max_calls=5 reached" in told and "To finish: run the same command again" in told
     summaries = [judging(results(out), name) for name in ("speech_QA", "sound_QA")]
     assert sum(summary["judged"] for summary in summaries) == 2  # one call was the trial
     assert {reason for summary in summaries for reason in summary["unjudged"]} == {"judge_max_calls=5 reached"}

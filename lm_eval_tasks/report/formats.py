@@ -18,7 +18,7 @@ PARTS = {
     "categories": ("air_tasks",),
     "differences": ("air_difference", "intima_difference"),
     "intima": ("intima_summary", "intima_rates", "intima_levels"),
-    "judging": ("judging", "settings", "agreement", "agreement_judges", "agreement_ranks"),
+    "judging": ("judging", "settings"),
 }
 _MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]|#~$!"} | {"<": "&lt;", ">": "&gt;"})
 _LATEX = str.maketrans(
