@@ -1,5 +1,6 @@
-# make demo   run both benchmarks on the bundled samples against the demo server (no network, no key)
+# make demo   run all benchmarks on the bundled samples against the demo server (no network, no key)
 # make test   run the tests; on Debian, as root, installs Chromium for the browser tests first
+# make test-local   run the tests of models on this machine, in .venv-local with torch's CPU build (2 GB)
 # make lint   check style and format
 # make bench  measure speed and memory on a small set, in under two minutes; make bench-full on the full size
 # make clean  remove what these made
@@ -13,7 +14,11 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .PHONY: demo test lint bench bench-full install clean
+.PHONY: test-local
 .DEFAULT_GOAL := demo
+
+LOCAL_VENV := .venv-local
+TORCH := torch==2.13.0
 
 demo: $(READY)
 	@$(RUN) -m lm_eval_tasks.demo
@@ -34,6 +39,19 @@ bench: $(READY)
 bench-full: $(READY)
 	@$(RUN) bench/run.py --full
 
+test-local: $(LOCAL_VENV)/.ready
+	@OMP_NUM_THREADS=1 $(LOCAL_VENV)/bin/python -m pytest -q tests/local
+
+# torch first and alone, so that what needs it takes the one that is there
+$(LOCAL_VENV)/.ready: pyproject.toml
+	@[ -x $(LOCAL_VENV)/bin/pip ] || $(PYTHON) -m venv $(LOCAL_VENV)
+	@echo 'Installing torch and transformers into $(LOCAL_VENV), which can take some minutes'
+	@for what in '$(TORCH)' "--editable .[local,serving,test] mistral-common peft"; do \
+	  $(LOCAL_VENV)/bin/python -m pip install --disable-pip-version-check --quiet $$what >$(LOCAL_VENV)/install.log 2>&1 \
+	    || { tail -n 30 $(LOCAL_VENV)/install.log >&2; exit 1; }; \
+	done
+	@touch $@
+
 install: $(READY)
 
 $(READY): pyproject.toml
@@ -50,4 +68,5 @@ $(READY): pyproject.toml
 	@touch $@
 
 clean:
+	rm -rf $(LOCAL_VENV)
 	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .grimp_cache

@@ -1,4 +1,4 @@
-"""Makes a data set in AIR-Bench-Chat's layout whose clips are noise: its size is real, its content means nothing."""
+"""Makes data sets in the layout of AIR-Bench's tracks whose clips are noise: sizes are real, content means nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 import struct
 from pathlib import Path
 
+from lm_eval_tasks.air_bench_foundation.scoring import RECORDS as FOUNDATION
 from lm_eval_tasks.airbench_chat.scoring import RECORDS
 
 CLIP_BYTES = (40_000, 1_800_000)
@@ -41,6 +42,36 @@ def make(root: Path, records: int, source: Path | None = None) -> Path:
             else:
                 path.write_bytes(_noise(rng))
             found.append(_record(rng, task, path.name, len(found)))
+    metadata.write_text(json.dumps(found), encoding="utf-8")
+    return root
+
+
+def make_foundation(root: Path, records: int, clips: int = 500) -> Path:
+    """Write about ``records`` records of AIR-Bench Foundation below ``root``; a set that is there is left as it is.
+
+    Args:
+        root: where ``Foundation/`` goes.
+        records: how many; the 19 tasks keep their shares.
+        clips: how many clips are written; the records link to them again and again, so that 20,000 fit on a disk.
+    """
+    metadata = root / "Foundation" / "Foundation_meta.json"
+    if metadata.exists():
+        return root
+    rng = random.Random(records)
+    found: list[dict[str, str]] = []
+    for task, share in FOUNDATION.items():
+        folder = metadata.parent / f"{task}_noise"
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(round(records * share / sum(FOUNDATION.values()))):
+            path, written = folder / f"{number}.wav", metadata.parent / f"{len(found) % clips}.wav"
+            if not written.exists():
+                written.write_bytes(_noise(rng))
+            os.link(written, path)
+            choices = {f"choice_{letter}": _text(rng, 20) + f" {letter}" for letter in "abcd"}
+            record = {"uniq_id": str(len(found)), "task_name": task, "dataset_name": "noise", "path": path.name}
+            found.append(
+                record | {"question": f"What is heard in {number}?", **choices, "answer_gt": choices["choice_b"]}
+            )
     metadata.write_text(json.dumps(found), encoding="utf-8")
     return root
 

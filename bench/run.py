@@ -1,7 +1,8 @@
-"""Measures whole runs of AIR-Bench-Chat as processes, against a server that answers after a set time.
+"""Measures whole runs of AIR-Bench as processes, against a server that answers after a set time.
 
     python bench/run.py           160 records, under two minutes
-    python bench/run.py --full    2,200 records (2 GB in the work folder), the memory curve and the judge alone
+    python bench/run.py --full    2,200 records (2 GB in the work folder), the memory curve, AIR-Bench Foundation in
+                                  three sizes (3 GB more) and the judge alone
 
 Prints a table for each part, ready for bench/README.md.
 """
@@ -41,6 +42,7 @@ class Run:
         latency_ms: of the server.
         settings: metadata besides the data and the judge.
         times: how often it is run; all but the first find everything in the caches.
+        tasks: what is run.
     """
 
     name: str
@@ -48,12 +50,15 @@ class Run:
     latency_ms: int
     settings: dict[str, object] = field(default_factory=dict)
     times: int = 1
+    tasks: str = "air_bench_chat"
 
     def bound(self, records: int) -> float:
         """Seconds that the server's latency alone takes: verdicts after answers, or beside them."""
         rounds = self.latency_ms / 1000 / IN_FLIGHT * records
         if self.model == JUDGE:
             return rounds * 2
+        if self.tasks == "air_bench_foundation":  # it has no judge
+            return rounds
         overlaps = self.model == OURS and self.settings.get("judge_early", True)
         return rounds * 2 if overlaps else rounds * 3
 
@@ -76,6 +81,7 @@ def main() -> None:
         judge_answers(work, source, records)
         if chosen.full:
             memory_curve(work, source)
+            without_judge(work)
             judge_alone()
 
 
@@ -105,6 +111,15 @@ def judge_answers(work: Path, source: Path, records: int) -> None:
     file.write_text("".join(json.dumps(row | {"response": "Some noise."}) + "\n" for row in rows), encoding="utf-8")
     print(f"\n{records} answers of a file, {IN_FLIGHT} requests in flight\n\n{HEAD}", flush=True)
     measure(work, source, records, Run("judge FILE, and again", JUDGE, 200, times=2))
+
+
+def without_judge(work: Path) -> None:
+    """AIR-Bench Foundation in three sizes, the last one nearly its own."""
+    print(f"\nAIR-Bench Foundation\n\n{HEAD}", flush=True)
+    for records in (5000, 10_000, 20_000):
+        source = data.make_foundation(work / f"foundation-{records}", records)
+        run = Run(f"pack's model, Foundation, {records} records", OURS, 0, tasks="air_bench_foundation")
+        measure(work, source, records, run)
 
 
 def judge_alone() -> None:
@@ -179,7 +194,7 @@ def command(run: Run, port: int, source: Path, out: Path) -> list[str]:
         *("--model", run.model),
         *("--model_args", f"model=bench-model,base_url={url}/chat/completions,num_concurrent={IN_FLIGHT}"),
         "--apply_chat_template",
-        *("--tasks", "air_bench_chat"),
+        *("--tasks", run.tasks),
         *("--metadata", json.dumps(metadata)),
         *("--output_path", str(out / "results")),
         "--log_samples",
@@ -195,9 +210,9 @@ def environment(out: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def server(latency_ms: int) -> Iterator[int]:
+def server(latency_ms: int, faults: float = 0.0) -> Iterator[int]:
     """A server in a process of its own for the length of the block; gives its port."""
-    arguments = [sys.executable, str(HERE / "server.py"), "--latency-ms", str(latency_ms)]
+    arguments = [sys.executable, str(HERE / "server.py"), "--latency-ms", str(latency_ms), "--faults", str(faults)]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     try:
         yield int(process.stdout.readline())

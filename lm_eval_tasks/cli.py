@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import logging
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from lm_eval_tasks import __version__
 from lm_eval_tasks.errors import ModelUnavailable
+
+_NOT_WRITTEN = (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -18,23 +22,27 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status (2: wrong use or unusable input, 1: no model)."""
+    """Run one command; returns the exit status.
+
+    0: done, and all judged; 1: nothing judged, no model, or what was found could not be written; 2: wrong use or
+    unusable input; 3: some answers are not judged; 130: interrupted.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments[:1] == ["run"]:
-            from lm_eval_tasks.commands.run import main as run
+            from lm_eval_tasks.commands.serve import main as run
 
             return run(arguments[1:])
         args = _parser().parse_args(arguments)
         return args.handler(args)
     except (ValueError, OSError) as error:
-        print(f"lm-eval-tasks: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        _say(error)
+        return 1 if isinstance(error, OSError) and error.errno in _NOT_WRITTEN else 2
     except ModuleNotFoundError as error:
         print(f"lm-eval-tasks: the package {error.name} is missing: pip install it", file=sys.stderr)
         return 2
     except ModelUnavailable as error:
-        print(f"lm-eval-tasks: {' '.join(str(error).split())}", file=sys.stderr)
+        _say(error)
         return 1
     except KeyboardInterrupt:
         print(
@@ -43,6 +51,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 130
+    except Exception as error:  # a fault of this package, of lm-eval, or of a model's or task's class
+        logging.getLogger(f"lm_eval.{__name__}").debug("the whole of it:", exc_info=True)
+        _say(f"{type(error).__name__}: {error} (LMEVAL_LOG_LEVEL=DEBUG shows where)")
+        return 1
+
+
+def _say(what: object) -> None:
+    from lm_eval_tasks.server.keys import without_keys
+
+    print(f"lm-eval-tasks: {without_keys(' '.join(str(what).split()))}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,7 +3,7 @@
 lm-eval hands a task one dict that holds the YAML's own ``metadata``, then ``--model_args``, then ``--metadata`` (later
 wins). Keys that are not ours are ignored there, because most of them belong to the model; what is nearly one of ours,
 or begins like the judge's, is an error. A dict under the benchmark's own name (``{"intima": {"judge_model": "..."}}``)
-wins over the rest, so that one command can run both benchmarks with different settings.
+wins over the rest, so that one command can run several benchmarks with different settings.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ ENV_PREFIX = "LM_EVAL_TASKS_"
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 OFFICIAL_AIR_BENCH_JUDGE = "gpt-4-0125-preview"
 """The judge behind the published leaderboard (README of the official AIR-Bench repository)."""
+
+OFFICIAL_JUDGE_GONE = "2026-03-26"
+"""The day on which OpenAI shut that judge down."""
 
 NO_KEY = "none"
 """What is sent as a key to a server that asks for none."""
@@ -72,6 +75,8 @@ class JudgeSettings(BaseModel):
         if batch and info.data.get("judge_cache") is False:
             raise ValueError("needs the verdict cache, into which its verdicts go: leave judge_cache=false out")
         return batch
+
+    empty_answers: Literal["leave_out", "judge"] = "leave_out"
 
     @field_validator("judge_base_url")
     @classmethod
@@ -120,14 +125,15 @@ class JudgeSettings(BaseModel):
         return value.lower() == "true" if isinstance(value, str) and value.lower() in ("true", "false") else value
 
 
-class AirBenchSettings(JudgeSettings):
-    """Everything that AIR-Bench-Chat takes."""
+class TrackSettings(BaseModel):
+    """What every track of AIR-Bench takes: where the data is, which tasks, and how a clip is sent."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     local_path: str | None = None
     source: Literal["auto", "modelscope", "huggingface"] = "auto"
     revision: str | None = None
     tasks: tuple[str, ...] | None = None
-    do_swap: bool = True
     audio_part: Literal["input_audio", "input_audio_data_uri", "audio_url", "file_url"] = "input_audio"
     audio_sample_rate: int | None = Field(None, ge=1000, le=768_000)
     max_audio_seconds: float = Field(600.0, gt=0, le=86_400, allow_inf_nan=False)
@@ -147,6 +153,18 @@ class AirBenchSettings(JudgeSettings):
         return rate
 
 
+class AirBenchSettings(TrackSettings, JudgeSettings):
+    """Everything that AIR-Bench-Chat takes."""
+
+    do_swap: bool = True
+
+
+class AirBenchFoundationSettings(TrackSettings):
+    """Everything that AIR-Bench Foundation takes; it has no judge."""
+
+    prompt_form: Literal["official", "own"] = "official"
+
+
 class IntimaSettings(JudgeSettings):
     """Everything that INTIMA takes."""
 
@@ -157,8 +175,14 @@ class IntimaSettings(JudgeSettings):
     level_threshold: Literal["low", "medium", "high"] = "medium"
 
 
-_SETTINGS: dict[str, type[JudgeSettings]] = {"air_bench_chat": AirBenchSettings, "intima": IntimaSettings}
-_KEYS = sorted({key for settings in _SETTINGS.values() for key in settings.model_fields})
+_SETTINGS: dict[str, type[BaseModel]] = {
+    "air_bench_chat": AirBenchSettings,
+    "air_bench_foundation": AirBenchFoundationSettings,
+    "intima": IntimaSettings,
+}
+BENCHMARKS = tuple(_SETTINGS)
+OPTIONS = frozenset(key for settings in _SETTINGS.values() for key in settings.model_fields)
+_KEYS = sorted(OPTIONS)
 _SECRETS = ("judge_api_key", "judge_key", "judge_token")
 
 
@@ -166,11 +190,11 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
     """The settings of one benchmark.
 
     Args:
-        benchmark: ``air_bench_chat`` or ``intima``.
+        benchmark: one of ``BENCHMARKS``.
         metadata: the dict that lm-eval passes to a task or group.
 
     Returns:
-        An ``AirBenchSettings`` or ``IntimaSettings``, frozen.
+        An ``AirBenchSettings``, ``AirBenchFoundationSettings`` or ``IntimaSettings``, frozen.
 
     Raises:
         ValueError: a key is out of range or nearly one of ours, or a secret was passed; the message names key, cause
@@ -185,6 +209,8 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
     given |= own if isinstance(own, dict) else {}
     preset = {key: os.environ[ENV_PREFIX + key.upper()] for key in model.model_fields if _in_environment(key)}
     found = preset | {key: given[key] for key in model.model_fields if given.get(key) is not None}
+    if "judge_base_url" in model.model_fields and "judge_base_url" not in found:
+        found |= _openai_base_url(found)
     try:
         return model(**found)
     except ValidationError as error:
@@ -196,6 +222,39 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
         }
         where = " and ".join(sorted(places))
         raise ValueError(f"{benchmark}: {problems}. Set it in {where} (see the README's table).") from None
+
+
+def _openai_base_url(found: dict[str, Any]) -> dict[str, str]:
+    """The judge's address from ``OPENAI_BASE_URL``, to which the key in ``OPENAI_API_KEY`` belongs.
+
+    Raises:
+        ValueError: the judge has a key of its own, and it is not said whether that belongs there.
+    """
+    address = os.environ.get("OPENAI_BASE_URL", "").strip()
+    if not address:
+        return {}
+    if found.get("judge_api_key_env") or os.environ.get("JUDGE_API_KEY"):
+        raise ValueError(
+            "OPENAI_BASE_URL is set and the judge has a key of its own: say where that key belongs with judge_base_url "
+            f"in --metadata ({OPENAI_BASE_URL} for OpenAI)."
+        )
+    return {"judge_base_url": address}
+
+
+def check_judge(settings: JudgeSettings) -> None:
+    """Refuse a run that names no judge, since the protocol's own is gone; before anything is fetched or paid for.
+
+    Raises:
+        ValueError: says what to set.
+    """
+    if "judge_model" in settings.model_fields_set:
+        return
+    raise ValueError(
+        f"No judge_model is set, and the judge of the published protocol, {OFFICIAL_AIR_BENCH_JUDGE}, was shut down by "
+        f"OpenAI on {OFFICIAL_JUDGE_GONE}: no run can repeat the published scores with it. Name another judge in "
+        '--metadata, such as {"judge_model": "Qwen/Qwen3-32B", "judge_base_url": "http://127.0.0.1:8001/v1"}; an open '
+        "model with pinned weights is the only judge that stays the same. (With --predict_only any name will do.)"
+    )
 
 
 def check_names(given: dict[str, Any]) -> None:
@@ -271,6 +330,13 @@ def _did_you_mean(key: str, near: str | None) -> str:
     return f"; did you mean {near!r}?" if near else " (see the README's table)."
 
 
+def is_name_of_variable(text: str) -> bool:
+    """Whether a text looks like the name of an environment variable, and not like a key in its place."""
+    parts = text.split("_")
+    named = re.fullmatch(r"_?[A-Z][A-Z0-9_]*", text) is not None
+    return named and len(text) <= 48 and len(max(parts, key=len)) < 16 and sum(map(str.isdigit, text)) <= 4
+
+
 def judge_api_key(settings: JudgeSettings) -> str:
     """The judge's API key, read from the environment when it is needed.
 
@@ -288,8 +354,14 @@ def judge_api_key(settings: JudgeSettings) -> str:
             raise ValueError(f"{variable} holds characters that no HTTP header can carry; set it again.")
         if key:
             return key
-    if settings.judge_api_key_env:
-        raise ValueError(f"judge_api_key_env names {settings.judge_api_key_env}, but that variable is not set.")
+    name = settings.judge_api_key_env
+    if name and is_name_of_variable(name):
+        raise ValueError(f"judge_api_key_env names {name}, but that variable is not set.")
+    if name:
+        raise ValueError(
+            "judge_api_key_env names no variable that is set (its value is not shown: it may be a key). Put the key "
+            "into an environment variable, and give that variable's name."
+        )
     if urlsplit(settings.judge_base_url).hostname == urlsplit(OPENAI_BASE_URL).hostname:
         raise ValueError(
             f"No API key for the judge at {settings.judge_base_url}: set JUDGE_API_KEY (or OPENAI_API_KEY), or pass "

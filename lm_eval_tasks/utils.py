@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lm_eval_tasks.air_bench_foundation import scoring as foundation
 from lm_eval_tasks.airbench_chat import scoring as airbench
 from lm_eval_tasks.audio.clips import ARRAY_RATE, AudioRef
 from lm_eval_tasks.intima import scoring as intima
@@ -21,6 +22,11 @@ def doc_to_visual(doc: dict[str, Any]) -> list[AudioRef]:
 def airbench_process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
     """The metrics of one doc of AIR-Bench-Chat from its judgement; empty where it is unjudged."""
     return airbench.metrics([record for result in results for record in as_records(result)])
+
+
+def foundation_process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
+    """The metrics of one doc of AIR-Bench Foundation from what was read; empty where it is unanswered."""
+    return foundation.metrics([record for result in results for record in as_records(result)])
 
 
 def intima_process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]:

@@ -153,12 +153,13 @@ def make_judge(server: servers.Server) -> Iterator[Callable[..., Judge]]:
         made.append(Judge(JudgeSettings(**{**usual, "judge_cache": False, **options})))
         return made[-1]
 
+    make.made = made
     yield make
     for judge in made:
         judge.close()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
     """Take off the log handlers that a command puts on, since their stream is this test's."""
     before = {name: logging.getLogger(name).handlers[:] for name in (None, "lm_eval")}

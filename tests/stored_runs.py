@@ -33,9 +33,9 @@ class Runs:
     def __init__(self, server: Server, root: Path, folder: Path) -> None:
         self.server, self.root, self.folder = server, root, folder
 
-    def run(self, out: str, *extra: str, tasks: str = TWO, logged: bool = True, **settings: Any) -> Path:
+    def run(self, out: str, *extra: str, tasks: str = TWO, logged: bool = True, ends: int = 0, **settings: Any) -> Path:
         command = self.command(out, *extra, tasks=tasks, logged=logged, **settings)
-        assert self._start(command) == 0
+        assert self._start(command) == ends
         return self.folder / out
 
     def command(self, out: str, *extra: str, tasks: str = TWO, logged: bool = True, **settings: Any) -> list[str]:
@@ -46,10 +46,10 @@ class Runs:
         command += ["--output_path", str(self.folder / out), *(["--log_samples"] if logged else []), *extra]
         return command
 
-    def rejudge(self, where: Path, *extra: str) -> dict[str, Any]:
+    def rejudge(self, where: Path, *extra: str, ends: int = 0) -> dict[str, Any]:
         """The new results of a run that is the user's own."""
         out = str(self.folder / "again")
-        assert self._start(["rejudge", str(where), *extra, "--trust", "--output_path", out]) == 0
+        assert self._start(["rejudge", str(where), *extra, "--trust", "--output_path", out]) == ends
         return results(self.folder / "again")
 
     def _start(self, command: list[str]) -> int:

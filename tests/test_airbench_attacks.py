@@ -79,7 +79,7 @@ def test_answers_with_tokens_of_chat_templates_are_flagged_and_counted(server, m
 @pytest.mark.parametrize("empty", ["", "  \n", None])
 def test_empty_and_null_answers_are_judged_as_empty_and_counted_apart(server, make_data, empty, caplog):
     server.script("model", said(empty), then=listener)
-    results = run(server, make_data(speech_QA=3), SPEECH_QA, model={"num_concurrent": 1})
+    results = run(server, make_data(speech_QA=3), SPEECH_QA, model={"num_concurrent": 1}, empty_answers="judge")
     found = judging(results, "speech_QA")
     assert found["flags"] == {"empty_answer": 1} and found["judged"] == 3
     assert "1 empty answers" in caplog.text

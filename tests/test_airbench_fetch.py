@@ -283,7 +283,9 @@ def test_the_commit_is_known_where_the_folder_tells(huggingface: Source, files: 
 def test_the_commit_goes_into_the_results(huggingface: Source, files: dict[str, bytes]) -> None:
     commit = huggingface.server.add(huggingface.repo, files, "v1")
     manager = TaskManager(
-        include_path=INCLUDE_PATH, include_defaults=False, metadata={"source": "huggingface", "revision": "v1"}
+        include_path=INCLUDE_PATH,
+        include_defaults=False,
+        metadata={"source": "huggingface", "revision": "v1", "judge_model": "j"},
     )
     task = manager.load(["air_bench_chat_speech_QA"])["tasks"]["air_bench_chat_speech_QA"]
     assert task.dump_config()["metadata"]["data_revision"] == commit

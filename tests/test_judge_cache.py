@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from conftest import QUESTION, questions
 from servers import refused, said
 
 from lm_eval_tasks.judge.cache import VerdictCache, cache_folder
-from lm_eval_tasks.judge.question import Unjudged
+from lm_eval_tasks.judge.question import Unjudged, Verdict
 from lm_eval_tasks.settings import JudgeSettings
 
 ASK = """
@@ -259,6 +261,76 @@ def test_processes_that_make_it_at_the_same_moment_all_use_it(server, make_judge
     assert [out for out, _ in ends] == ["25\n"] * 3
     assert not any("verdict cache" in err for _, err in ends)
     assert judged(server, make_judge, cache, 75) == (75, 0)
+
+
+@pytest.fixture
+def locked(cache, server, make_judge):
+    """A cache with two verdicts, and what locks it for some seconds, as another process would."""
+    server.script("judge", "8 6")
+    judged(server, make_judge, cache, 2)
+    for judge in list(make_judge.made):
+        judge.close()
+
+    @contextlib.contextmanager
+    def lock(how, seconds):
+        other = sqlite3.connect(cache, isolation_level=None, check_same_thread=False)
+        for statement in how:
+            other.execute(statement)
+        ends = threading.Timer(seconds, other.close)
+        ends.start()
+        try:
+            yield
+        finally:
+            ends.join()
+
+    return lock
+
+
+WRITING = ["BEGIN IMMEDIATE"]
+READING = ["PRAGMA locking_mode=EXCLUSIVE", "BEGIN IMMEDIATE", "INSERT INTO finished VALUES ('x')"]
+
+
+def test_a_cache_that_is_locked_stops_nobody_and_gets_all_verdicts_later(server, make_judge, cache, locked, caplog):
+    judge = make_judge(judge_cache=cache, judge_concurrency=4)
+    with locked(WRITING, 4):
+        begun = time.monotonic()
+        outcomes = judge.ask(questions(40), "Judging")
+        assert time.monotonic() - begun < 3 and all(isinstance(outcome, Verdict) for outcome in outcomes)
+        assert all(map(judge.knows, questions(40)))
+    judge.close()
+    assert judged(server, make_judge, cache, 40) == (40, 0)
+    assert "verdict cache" not in caplog.text
+
+
+def test_a_run_may_end_while_the_cache_is_locked(server, make_judge, cache, locked):
+    judge = make_judge(judge_cache=cache)
+    with locked(WRITING, 3):
+        judge.ask(questions(9), "Judging")
+        judge.close()
+    assert judged(server, make_judge, cache, 9) == (9, 0)
+
+
+def test_verdicts_in_a_cache_that_is_locked_for_reading_are_waited_for_and_not_paid_for_again(
+    server, make_judge, cache, locked, caplog
+):
+    with locked(READING, 2):
+        assert judged(server, make_judge, cache, 2) == (2, 0)
+    assert "verdict cache" not in caplog.text
+
+
+def test_a_disk_that_gets_room_again_gets_what_it_could_not_take(server, make_judge, cache, caplog):
+    server.script("judge", "8 6")
+    judge = make_judge(judge_cache=cache)
+    judge.ask(questions(1), "Judging")
+    judge.cache._db.execute("PRAGMA max_page_count = 1")  # the least that holds what is there
+    for number in range(60):
+        judge.cache.put(f"large {number}", {"reply": "x" * 5000})
+    assert warned_once(caplog) and judge.cache.get("large 59")
+    judge.cache._db.execute("PRAGMA max_page_count = 100000")
+    judge.close()
+    again = VerdictCache(cache)
+    assert all(again.get(f"large {number}") for number in range(60))
+    again.close()
 
 
 def test_a_process_sees_what_another_one_stores_meanwhile(server, make_judge, cache):

@@ -23,7 +23,7 @@ LAYERS = [
     {"commands"},
     {"report", "demo", "models"},
     {"utils"},  # the hooks that YAML files name; no module imports it
-    {"airbench_chat", "intima"},
+    {"air_bench_foundation", "airbench_chat", "intima"},
     {"harness"},
     {"runs"},
     {"judge"},

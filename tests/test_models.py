@@ -276,6 +276,16 @@ def test_the_one_refused_request_of_a_run_that_is_resumed_is_no_error(server, ma
         assert [isinstance(answer, Unanswered) for answer in answers] == [False, True, False]
 
 
+def test_many_refused_requests_of_a_run_that_is_resumed_are_no_error(server, make_model, tmp_path):
+    server.script("model", lambda asked: refused(400, "bad clip") if asked.text[-2:] > " 2" else echo(asked))
+    for _ in range(2):
+        model = CachingLM(make_model(), str(tmp_path / "cache.db"))
+        answers = model.generate_until(
+            text_requests(13, may_stay_unanswered=True)[:3] + text_requests(60, may_stay_unanswered=True)[30:]
+        )
+        assert [isinstance(answer, Unanswered) for answer in answers] == [False] * 3 + [True] * 30
+
+
 @pytest.mark.parametrize("status", [401, 402])
 def test_a_permanent_fault_ends_the_run_with_one_call(server, make_model, status):
     server.script("model", refused(status, "no such thing"))

@@ -13,7 +13,14 @@ import pytest
 from lm_eval._cli.harness import HarnessCLI
 
 from lm_eval_tasks import cli
-from lm_eval_tasks.settings import ENV_PREFIX, AirBenchSettings, IntimaSettings, JudgeSettings, judge_api_key
+from lm_eval_tasks.settings import (
+    ENV_PREFIX,
+    AirBenchSettings,
+    IntimaSettings,
+    JudgeSettings,
+    judge_api_key,
+    read_settings,
+)
 
 ROOT = Path(__file__).parent.parent
 ENGLISH, CHINESE = "README.md", "README.zh-CN.md"
@@ -24,7 +31,7 @@ IN_CHINESE = {"none": "无", "all": "全部", "the pack's": "任务包自带"}
 NO_VALUE = ("none", "all", "the pack's", "`JUDGE_API_KEY`, else `OPENAI_API_KEY`")
 """How the English tables write a default of None."""
 
-OF_OTHER_PROGRAMS = {"--allowed-local-media-path"}
+OF_OTHER_PROGRAMS = {"--port", "--allowed-local-media-path"}
 """vLLM's flags that the prose mentions."""
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -121,7 +128,7 @@ def test_tables_have_the_same_shape_and_name_the_same_things():
 
 
 def test_option_tables_have_the_same_keys_and_defaults():
-    assert len(option_tables(ENGLISH)) == 3
+    assert len(option_tables(ENGLISH)) == 4
     for ours, theirs in zip(option_tables(ENGLISH), option_tables(CHINESE), strict=True):
         assert list(theirs) == list(ours)
         for key, default in ours.items():
@@ -151,12 +158,24 @@ def test_the_option_tables_hold_every_setting_with_its_real_default(place, setti
         assert (value, isinstance(value, bool)) == (real, isinstance(real, bool)), key
 
 
+def test_the_table_of_foundation_holds_what_no_other_benchmark_takes():
+    """The others are those of both tracks, which AIR-Bench-Chat's tables have."""
+    from lm_eval_tasks.settings import AirBenchFoundationSettings
+
+    own, fields = option_tables(ENGLISH)[3], AirBenchFoundationSettings.model_fields
+    assert set(own) == set(fields) - set(AirBenchSettings.model_fields)
+    assert set(AirBenchSettings.model_fields) - set(JudgeSettings.model_fields) - set(fields) == {"do_swap"}
+    assert {key: default_as_value(text) for key, text in own.items()} == {key: fields[key].default for key in own}
+
+
 def test_options_of_the_first_table_are_those_of_both_benchmarks():
     assert set(option_tables(ENGLISH)[0]) == set(AirBenchSettings.model_fields) & set(IntimaSettings.model_fields)
 
 
 def test_every_value_that_a_setting_can_take_is_named_in_its_row():
-    for settings in (AirBenchSettings, IntimaSettings):
+    from lm_eval_tasks.settings import AirBenchFoundationSettings
+
+    for settings in (AirBenchSettings, AirBenchFoundationSettings, IntimaSettings):
         choices = {key: getattr(field.annotation, "__args__", ()) for key, field in settings.model_fields.items()}
         rows = {" ".join(CODE.findall(row[0])): " ".join(row[1:]) for table in tables(ENGLISH) for row in table}
         for key, values in choices.items():
@@ -172,6 +191,10 @@ def test_every_environment_variable_exists(name, monkeypatch):
         if variable.startswith(ENV_PREFIX):
             key = variable.removeprefix(ENV_PREFIX).lower()
             assert key in ("", *AirBenchSettings.model_fields, *IntimaSettings.model_fields), variable
+        elif variable == "OPENAI_BASE_URL":
+            with monkeypatch.context() as environment:
+                environment.setenv(variable, "http://127.0.0.1:8001/v1")
+                assert read_settings("intima", {}).judge_base_url == "http://127.0.0.1:8001/v1"
         else:
             with monkeypatch.context() as environment:
                 for other in found:
@@ -186,7 +209,7 @@ def test_every_command_line_can_be_parsed(name):
     for text in mentioned(name):
         ours += re.findall(r"(?:^|\$\()lm-eval-tasks ([^)\n]+)", text)
         stock += re.findall(r"^lm_eval (run (?!\.\.\.).+)", text)
-    runs = [command for command in ours if command.startswith("run --")]
+    runs = [command for command in ours if command.startswith("run --model")]
     assert len(ours) >= 8 and len(stock) == 1 and len(runs) == 1
     for command in ours:
         words = shlex.split(command)
@@ -208,7 +231,7 @@ def test_every_flag_in_the_prose_exists(name):
     known = set(run._option_string_actions)
     known.update(*(command._option_string_actions for command in _sub_commands().values()))
     assert "--metadata" in flags
-    assert flags <= known | OF_OTHER_PROGRAMS
+    assert flags <= known | OF_OTHER_PROGRAMS | {"--serve"}
 
 
 def _sub_commands(parser: Any = None) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def test_after_a_judge_that_failed_only_what_is_unjudged_is_asked(runs: Runs) ->
         return scores(asked)
 
     runs.server.script("judge", fails)
-    out = runs.run("out")
+    out = runs.run("out", ends=3)
     assert judging(results(out), "speech_QA")["unjudged"] == {"content filter": 1}
     lose_cache()
     runs.server.script("judge", scores)
@@ -137,7 +137,7 @@ def test_after_a_judge_that_failed_only_what_is_unjudged_is_asked(runs: Runs) ->
 
 def test_after_a_judge_that_died_only_what_is_unjudged_is_asked(runs: Runs) -> None:
     runs.server.script("judge", *[scores] * 5, DROP)
-    out = runs.run("out", tasks=ALL, judge_max_retries=0, judge_concurrency=1)
+    out = runs.run("out", tasks=ALL, ends=3, judge_max_retries=0, judge_concurrency=1)
     left = sum(sum(judging(results(out), name)["unjudged"].values()) for name in DOCS)
     assert left == 3
     lose_cache()

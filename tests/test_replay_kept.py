@@ -52,7 +52,7 @@ def test_answers_of_a_run_killed_while_judging_are_judged_with_its_settings(runs
 
 def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
     runs.server.script("judge", *[scores] * 5, DROP)
-    runs.run("out", logged=False, judge_max_retries=0, judge_concurrency=1)
+    runs.run("out", logged=False, ends=3, judge_max_retries=0, judge_concurrency=1)
     (folder,) = kept()
     assert f"or on {folder}" in caplog.text
     runs.server.script("judge", scores)
@@ -66,7 +66,7 @@ def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs: Runs, ca
 
 def test_answers_that_wait_outlive_another_run_of_the_same_process(runs: Runs) -> None:
     runs.server.script("judge", *[scores] * 5, DROP)
-    runs.run("out", logged=False, judge_max_retries=0, judge_concurrency=1)
+    runs.run("out", logged=False, ends=3, judge_max_retries=0, judge_concurrency=1)
     (folder,) = kept()
     waiting = {file: file.read_text(encoding="utf-8") for file in folder.iterdir()}
     runs.server.script("judge", scores)

@@ -204,7 +204,7 @@ def test_nothing_is_left_of_a_judging_that_did_not_end(runs: Runs, monkeypatch: 
     [
         ("judge_base_url", "http://192.0.2.1/v1"),
         ("judge_api_key_env", "AWS_SECRET_ACCESS_KEY"),
-        ("judge_cache", "/tmp/anywhere.sqlite"),
+        ("judge_cache", "anywhere.sqlite"),
         ("judge_prompt", "/etc/passwd"),
         ("judge_extra_body", {"n": 2}),
     ],
@@ -224,7 +224,7 @@ def test_a_folder_decides_neither_addresses_nor_files_nor_keys(
     assert runs._start(["rejudge", str(out)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and f"asks for {key}={json.dumps(value)}" in error and "--trust" in error
-    assert runs.server.calls("judge") == 0 and not Path("/tmp/anywhere.sqlite").exists()
+    assert runs.server.calls("judge") == 0 and not (runs.folder / "anywhere.sqlite").exists()
 
 
 def test_what_this_command_or_environment_says_needs_no_trust(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

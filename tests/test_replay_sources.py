@@ -75,10 +75,10 @@ def test_answers_that_a_task_of_the_users_own_filtered_are_not_judged_as_ours_of
         file.unlink()
     ours = INCLUDE_PATH / "airbench_chat" / "sound_QA.yaml"
     (own_tasks / "a.yaml").write_text(f"include: {ours}\nfilter_list: [{{name: judge, filter: {filters}}}]\n")
-    out = runs.run("out", "--include_path", str(own_tasks), tasks=f"{ALL}_sound_QA")
+    out = runs.run("out", "--include_path", str(own_tasks), tasks=f"{ALL}_sound_QA", ends=3)
     assert cli.main(["rejudge", str(out), "--trust"]) == 2
     assert "another filter_list" in capsys.readouterr().err
-    again = runs.rejudge(out, "--include_path", str(own_tasks))
+    again = runs.rejudge(out, "--include_path", str(own_tasks), ends=3)
     assert numbers(again) == numbers(results(out)) and runs.judged() == []
 
 
@@ -99,9 +99,9 @@ def test_both_benchmarks_of_a_run_are_judged_again(runs: Runs) -> None:
 
     runs.server.script("judge", judge)
     both = {"intima": {"local_path": "sample", "judge_max_tokens": 2048}}
-    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", judge_check="warn", **both)
+    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", ends=3, judge_check="warn", **both)
     runs.server.forget()
-    again = runs.rejudge(out)
+    again = runs.rejudge(out, ends=3)
     assert again["results"] == results(out)["results"]
     assert {question(asked)[0] for asked in runs.server.asked["judge"]} == {
         "trial"
@@ -117,18 +117,18 @@ def test_what_the_environment_had_set_for_each_of_two_benchmarks_is_set_again(
     monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
     monkeypatch.setenv("LM_EVAL_TASKS_LEVEL_THRESHOLD", "high")
     both = {"intima": {"local_path": "sample"}}
-    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", judge_check="warn", **both)
+    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", ends=3, judge_check="warn", **both)
     monkeypatch.delenv("LM_EVAL_TASKS_DO_SWAP")
     monkeypatch.delenv("LM_EVAL_TASKS_LEVEL_THRESHOLD")
 
     def of_intima(found: dict[str, Any]) -> dict[str, Any]:
         return found["configs"]["intima_assistant_traits"]["metadata"]["judging"]["settings"]
 
-    again = runs.rejudge(out)
+    again = runs.rejudge(out, ends=3)
     assert again["results"] == results(out)["results"]
     assert judging(again, "speech_QA")["settings"] == judging(results(out), "speech_QA")["settings"]
     assert of_intima(again) == of_intima(results(out))
-    changed = runs.rejudge(out, "--metadata", "do_swap=true", "level_threshold=low")
+    changed = runs.rejudge(out, "--metadata", "do_swap=true", "level_threshold=low", ends=3)
     assert judging(changed, "speech_QA")["settings"]["do_swap"] is True
     assert of_intima(changed)["level_threshold"] == "low"
 
@@ -168,7 +168,7 @@ def test_a_folder_whose_docs_do_not_match_is_refused_in_one_line(
     runs.server.script(
         "judge", lambda asked: refused(400, "x", code="content_filter") if "QA q" in asked.text else "5 5"
     )
-    out = runs.run("out")
+    out = runs.run("out", ends=1)
     file = samples_file(out, "speech_QA")
     if change:
         rewrite(file, change)

@@ -180,13 +180,13 @@ def test_a_run_of_another_task_is_not_ours_whatever_its_docs_look_like(tmp_path:
     for name in list(results["configs"]):  # as mbpp_plus, whose docs have a code and a prompt as well
         results["configs"][name]["metadata"] = {"version": 1.0}
     file.write_text(json.dumps(results), encoding="utf-8")
-    with pytest.raises(ValueError, match="holds no task of AIR-Bench-Chat or INTIMA"):
+    with pytest.raises(ValueError, match="holds no task of AIR-Bench or INTIMA"):
         load_run(folder)
     results["configs"]["intima_user_vulnerabilities"]["metadata"]["benchmark"] = "intima"
     file.write_text(json.dumps(results), encoding="utf-8")
     run = load_run(folder)
     assert {answer.task for answer in run.answers["intima"]} == {"intima_user_vulnerabilities"}
-    assert sum("belong to neither benchmark" in note for note in run.notes) == 3
+    assert sum("belong to none of the benchmarks" in note for note in run.notes) == 3
 
 
 def test_a_doc_that_was_answered_several_times_is_one_doc_with_the_mean(tmp_path: Path) -> None:

@@ -115,7 +115,11 @@ def test_a_run_writes_what_the_stock_command_writes(server, make_data, tmp_path,
         (["--tasks", "air_bench_chat", *MODEL, "--limit", "few"], "--limit"),
         (["--tasks", "air_bench_chat", *MODEL, "--include_path", "nowhere"], "nowhere: there is no such folder"),
         (["--tasks", "air_bench_chat", *MODEL, "--metadata", '{"judge_modle": "x"}'], "did you mean 'judge_model'"),
-        (["--tasks", "air_bench_chat", *MODEL], "add --apply_chat_template"),
+        (["--tasks", "air_bench_chat", *MODEL], "No judge_model is set"),
+        (
+            ["--tasks", "air_bench_chat", *MODEL, "--metadata", '{"judge_model": "j", "local_path": "sample"}'],
+            "add --apply_chat_template",
+        ),
         (["--tasks", "air_bench_chat", "--model", "audio-chat-completions"], "base_url=http://HOST:PORT/v1"),
         (["--tasks", "intima", "--model", "local-chat-completions"], "base_url=http://HOST:PORT/v1"),
         (["--tasks", "air_bench_chat", "--model", "dummy"], "takes text only. air_bench_chat needs a model that"),
@@ -134,7 +138,9 @@ def test_wrong_use_is_one_line_and_status_2(capsys, options, told):
 
 def test_a_text_only_model_is_told_what_to_use_by_the_stock_command_too(make_data):
     tasks = lm_eval.tasks.TaskManager(
-        include_path=str(INCLUDE_PATH), include_defaults=False, metadata={"local_path": str(make_data(speech_QA=1))}
+        include_path=str(INCLUDE_PATH),
+        include_defaults=False,
+        metadata={"local_path": str(make_data(speech_QA=1)), "judge_model": "j"},
     )
     with pytest.raises(ValueError, match="TextOnly takes text only"):
         lm_eval.simple_evaluate(

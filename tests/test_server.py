@@ -102,6 +102,15 @@ def test_a_finish_reason_is_told_however_it_is_spelled(kind, spellings):
         (200, {"choices": []}, Kind.BROKEN),
         (200, {"choices": [{"message": None}]}, Kind.BROKEN),
         (200, {"choices": "8 6"}, Kind.BROKEN),
+        (200, {"error": 7, "choices": [{"finish_reason": "stop", "message": {"content": "8 6"}}]}, Kind.BROKEN),
+        (200, {"error": ["no"], "choices": [{"finish_reason": "stop", "message": {"content": "8 6"}}]}, Kind.BROKEN),
+        (200, {"error": None, "choices": [{"finish_reason": "stop", "message": {"content": "8 6"}}]}, Kind.REPLY),
+        (200, {"choices": [{"finish_reason": "stop", "message": {"content": {"value": "8 6"}}}]}, Kind.BROKEN),
+        (200, {"choices": [{"finish_reason": "stop", "message": {"content": 8}}]}, Kind.BROKEN),
+        (200, {"choices": [{"finish_reason": "stop", "message": {"role": "assistant"}}]}, Kind.BROKEN),
+        (200, {"choices": [{"message": {"content": None}}]}, Kind.BROKEN),
+        (200, {"choices": [{"finish_reason": "stop", "message": {"content": None}}]}, Kind.REPLY),
+        (200, {"choices": [{"finish_reason": "stop", "message": {"content": ""}}]}, Kind.REPLY),
         (200, [], Kind.BROKEN),
         (200, "8 6", Kind.BROKEN),
         (301, "<html>", Kind.HOPELESS),
@@ -337,6 +346,32 @@ def test_a_named_limit_caps_that_call_alone(server, ask, role, words):
     assert ask(role, 2) == ["8 6"] * 2
     assert {asked.body["max_tokens"] for asked in server.asked[role]} == {64, 1024 if role == "judge" else 256}
     assert (ask.outcomes[0].dialect if role == "judge" else ask.outcomes[0].without) in ([], ())
+
+
+def test_a_number_beside_a_refused_field_is_no_limit(server, ask):
+    """A date or a status in the server's words would cut every answer."""
+    words = "Unsupported parameter: 'max_tokens' in api 2024-12-01 (see 37). Use 'max_completion_tokens' instead."
+    server.script("model", refusing("max_tokens", 400, words))
+    assert ask("model", 3) == ["8 6"] * 3
+    assert {a.body.get("max_completion_tokens") for a in server.asked["model"]} == {None, 256}
+
+
+@both
+def test_a_fault_that_passes_by_itself_teaches_nothing(server, ask, role, quick):
+    server.script(role, *[refused(500, "starting")] * 4, then="8 6")
+    options = {"judge_concurrency": 1, "judge_max_retries": 6} if role == "judge" else {"num_concurrent": 1}
+    assert ask(role, 3, **options) == ["8 6"] * 3
+    assert "temperature" in server.asked[role][-1].body
+    assert (ask.outcomes[-1].dialect if role == "judge" else ask.outcomes[-1].without) in ([], ())
+
+
+def test_a_user_and_password_in_an_address_are_sent_and_not_shown(server, ask, caplog):
+    server.script("model", refused(401, "no"))
+    address = f"{server.url('model')}/chat/completions".replace("//", "//me:secret-word@")
+    with pytest.raises(ModelUnavailable) as raised:
+        AudioChatCompletions(base_url=address, model="m").generate_until(requests(1))
+    assert server.asked["model"][0].headers["Authorization"] == "Basic bWU6c2VjcmV0LXdvcmQ="
+    assert "HTTP 401" in str(raised.value) and "secret-word" not in str(raised.value) + caplog.text
 
 
 def test_a_refusal_for_want_of_room_gets_more_room(server, make_judge):

@@ -51,6 +51,4 @@ def fetch(settings: AirBenchSettings, task_names: Iterable[str]) -> Path:
     Raises:
         DataError: there is no such folder, or the hub cannot deliver; says what to do.
     """
-    if settings.local_path is None:
-        return hub.download(CHAT, settings.source, settings.revision, task_names)
-    return hub.local_copy(CHAT, SAMPLE if settings.local_path == "sample" else settings.local_path)
+    return hub.fetch(CHAT, settings, task_names, SAMPLE)

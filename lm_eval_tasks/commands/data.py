@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from typing import TYPE_CHECKING
 
 from lm_eval_tasks import INCLUDE_PATH
+from lm_eval_tasks.settings import BENCHMARKS
+
+if TYPE_CHECKING:
+    from lm_eval_tasks.settings import AirBenchFoundationSettings
 
 
 def path(_: argparse.Namespace) -> int:
@@ -15,10 +21,12 @@ def path(_: argparse.Namespace) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``fetch``."""
-    parser.add_argument("benchmark", choices=["air_bench_chat", "intima"])
-    parser.add_argument("--tasks", help="AIR-Bench-Chat: comma-separated task names (default: all eight)")
+    parser.add_argument("benchmark", choices=BENCHMARKS)
     parser.add_argument(
-        "--source", choices=["auto", "modelscope", "huggingface"], help="AIR-Bench-Chat's hub (default: auto)"
+        "--tasks", help="comma-separated task names of AIR-Bench, or all (default for AIR-Bench-Chat: all eight)"
+    )
+    parser.add_argument(
+        "--source", choices=["auto", "modelscope", "huggingface"], help="AIR-Bench's hub (default: auto)"
     )
     parser.add_argument("--revision", help="revision of the data on the hub")
     parser.set_defaults(handler=fetch)
@@ -28,18 +36,42 @@ def fetch(args: argparse.Namespace) -> int:
     """Download what the options and the environment say, and print where it is."""
     from lm_eval_tasks.settings import read_settings
 
-    given = {"source": args.source, "revision": args.revision, "tasks": args.tasks}
+    tasks = None if args.tasks == "all" else args.tasks
+    given = {"source": args.source, "revision": args.revision, "tasks": tasks}
     settings = read_settings(args.benchmark, {key: value for key, value in given.items() if value is not None})
     if args.benchmark == "intima" and (args.tasks or args.source):
-        raise ValueError("--tasks and --source are AIR-Bench-Chat's: INTIMA is one file of the Hugging Face hub")
+        raise ValueError("--tasks and --source are AIR-Bench's: INTIMA is one file of the Hugging Face hub")
     if args.benchmark == "intima":
         from lm_eval_tasks.intima.data import fetch as fetch_intima
 
         print(fetch_intima(settings))
         return 0
+    if args.benchmark == "air_bench_foundation":
+        return _fetch_foundation(settings, everything=args.tasks == "all")
     from lm_eval_tasks.airbench_chat import data, scoring
 
     names = settings.tasks or tuple(scoring.CATEGORY)
     scoring.check_tasks(names)
     print(data.fetch(settings, names))
+    return 0
+
+
+def _fetch_foundation(settings: AirBenchFoundationSettings, everything: bool) -> int:
+    """Fetch the tasks that were named, after saying how much that is: the track is most of the hub's 49 GB."""
+    from lm_eval_tasks.air_bench_foundation.data import FOUNDATION, SAMPLE
+    from lm_eval_tasks.air_bench_foundation.scoring import TASKS, check_tasks
+    from lm_eval_tasks.data import hub
+
+    names = tuple(TASKS) if everything else settings.tasks
+    if not names:
+        raise ValueError(
+            f"air_bench_foundation is most of the hub's 49 GB: name the tasks with --tasks ({', '.join(TASKS)}), or "
+            "fetch them all with --tasks all"
+        )
+    check_tasks(names)
+    if settings.local_path is None:
+        size = hub.size(FOUNDATION, settings.source, settings.revision, names)
+        known = "of a size that the hub does not tell" if size is None else f"{size / 1e9:.2f} GB on the hub"
+        print(f"{len(names)} tasks, {known}; what is here already is not fetched again", file=sys.stderr, flush=True)
+    print(hub.fetch(FOUNDATION, settings, names, SAMPLE))
     return 0

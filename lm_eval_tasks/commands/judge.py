@@ -49,15 +49,14 @@ def main(args: argparse.Namespace) -> int:
     from lm_eval_tasks.commands.rejudge import changes_of, free, judge_stored
     from lm_eval_tasks.runs.files import as_name, read_rows, store
     from lm_eval_tasks.runs.stored import load_run
-    from lm_eval_tasks.settings import read_settings
+    from lm_eval_tasks.settings import check_judge, read_settings
 
     changes = changes_of(args.metadata)
     file = Path(args.file).expanduser().absolute()
     rows = read_rows(file)
     benchmark = _benchmark_of(rows, file)
     settings = read_settings(benchmark, changes)
-    if "judge_model" not in settings.model_fields_set:
-        raise ValueError("no judge_model is set: name the judge with --metadata judge_model=NAME")
+    check_judge(settings)
     model, rows = _of_one_model(rows, args.model_name, benchmark, file)
     answers, about = _match(benchmark, rows, settings)
     problems = answers.problems()

@@ -12,6 +12,7 @@ import inspect
 import logging
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +36,19 @@ def main(arguments: list[str]) -> int:
             the pack's own.
 
     Returns:
-        Exit status.
+        Exit status: 0 where all answers are judged (or none was to be), 3 where some are not, 1 where none is or where
+        the results could not be written.
 
     Raises:
         ValueError: wrong use, in one line.
     """
     from lm_eval_tasks.harness import compat
+    from lm_eval_tasks.server import keys
 
     compat.setup_logging()
+    keys.know_words(arguments)
+    keys.know_variables()
+    keys.guard_logs()
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # the harness keeps the last folder only
     own.add_argument("--include_path", action="append", default=[])
     given, arguments = own.parse_known_args(arguments)
@@ -52,17 +58,36 @@ def main(arguments: list[str]) -> int:
         raise ValueError(f"--include_path {missing[0]}: there is no such folder")
     parsed.include_path = [str(INCLUDE_PATH), *besides_the_pack(given.include_path)]  # a later one wins
     import lm_eval_tasks.models  # noqa: F401 - registers the model
-    from lm_eval_tasks.runs.waiting import note_command
+    from lm_eval_tasks.runs import alone, ended, waiting
+    from lm_eval_tasks.runs.written import check_answers, what_lacks
 
     config = compat.read_config(parsed)
+    keys.know_options(config.model_args)
+    keys.know_options(config.metadata)
     _check_model(config)
     _note(config)
+    answers = check_answers(config.use_cache) if config.use_cache else ""
+    ended.begin()
+    begun = time.time()
     try:
+        if answers:
+            alone.claim(answers, f"--use_cache {config.use_cache} is in use")
         if not _run_without_index(config):
             compat.execute(parsed)
+        lacking = what_lacks(config.output_path, begun, bool(config.log_samples)) if config.output_path else None
+    except BaseException:
+        waiting.keep_judged()
+        raise
     finally:
-        note_command({})  # what runs in this process later was not called like this
-    return 0
+        alone.release(answers)
+        waiting.note_command({})  # what runs in this process later was not called like this
+    if lacking and os.environ.get("RANK", "0") == "0":
+        kept = ", ".join(map(str, waiting.keep_judged()))
+        where = f" The answers are in {kept}: lm-eval-tasks rejudge {kept} writes the results anew." if kept else ""
+        print(f"lm-eval-tasks: the results are not written: {lacking}. Is the disk full?{where}", file=sys.stderr)
+        return 1
+    waiting.remove_judged()
+    return ended.status()
 
 
 def _check_model(config: EvaluatorConfig) -> None:
@@ -77,7 +102,7 @@ def _check_model(config: EvaluatorConfig) -> None:
             "model=NAME,base_url=http://HOST:PORT/v1/chat/completions"
         )
     names = ",".join([config.tasks] if isinstance(config.tasks, str) else config.tasks).split(",")
-    audio = [name for name in names if name.startswith("air_bench_chat")]
+    audio = [name for name in names if name.startswith("air_bench_")]
     try:
         model = get_model(config.model)
     except ImportError as error:
@@ -126,6 +151,7 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     from lm_eval import simple_evaluate
 
     from lm_eval_tasks.harness import compat
+    from lm_eval_tasks.server.keys import masked
 
     if config.output_path:
         config.hf_hub_log_args["output_path"] = config.output_path
@@ -144,6 +170,8 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     results = simple_evaluate(**options, task_manager=manager, evaluation_tracker=tracker)
     if results is None:  # not the first of several ranks
         return
+    for part in ("config", "configs"):  # --model_args and --metadata
+        results[part] = masked(results[part])
     samples = results.pop("samples", None)
     tracker.save_results_aggregated(results=results, samples=samples)
     for task in results["configs"] if samples else ():
@@ -151,7 +179,7 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     if tracker.push_results_to_hub or tracker.push_samples_to_hub:
         tracker.recreate_metadata_card()
     print(
-        f"{config.model} ({config.model_args}), gen_kwargs: ({config.gen_kwargs}), limit: {config.limit}, "
+        f"{config.model} ({masked(config.model_args)}), gen_kwargs: ({config.gen_kwargs}), limit: {config.limit}, "
         f"num_fewshot: {config.num_fewshot}, batch_size: {config.batch_size}"
     )
     print(compat.make_table(results))

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Protocol
 
 from lm_eval_tasks.data.clips import clip_folder, find_clip
-from lm_eval_tasks.data.huggingface import folder_listing, snapshot
+from lm_eval_tasks.data.huggingface import folder_listing, folder_size, snapshot
 from lm_eval_tasks.data.records import Track, read_records, some
 from lm_eval_tasks.errors import BadAudio, DataError
 
@@ -29,6 +30,47 @@ _out_of_reach: set[str] = set()
 
 class NotFetched(DataError):
     """A copy lacks clips, and the hub does not say that it has none of them."""
+
+
+class HubSettings(Protocol):
+    """What is asked of a benchmark's settings here."""
+
+    local_path: str | None
+    source: str
+    revision: str | None
+
+
+def fetch(track: Track, settings: HubSettings, task_names: Iterable[str], sample: Path) -> Path:
+    """The folder that holds the track's: the local one, or the hub's copy with only the folders of these tasks.
+
+    Args:
+        track: which track.
+        settings: where the data is.
+        task_names: whose folders are needed.
+        sample: the folder that ``local_path=sample`` stands for.
+
+    Raises:
+        DataError: there is no such folder, or the hub cannot deliver; says what to do.
+    """
+    if settings.local_path is None:
+        return download(track, settings.source, settings.revision, task_names)
+    return local_copy(track, sample if settings.local_path == "sample" else settings.local_path)
+
+
+def size(track: Track, source: str, revision: str | None, task_names: Iterable[str]) -> int | None:
+    """Bytes of the clips that a hub has of some tasks; None where it does not tell, as ModelScope's client doesn't."""
+    if _hub(source) != "huggingface":
+        return None
+    with suppress(Exception):  # whatever the client raises: a size that is not known stops nobody
+        return folder_size(REPOSITORY["huggingface"], revision, track.folder, tuple(f"{n}_" for n in task_names))
+    return None
+
+
+def _hub(source: str) -> str:
+    """The hub itself; ``auto`` is ModelScope where its package is installed."""
+    if source != "auto":
+        return source
+    return "modelscope" if find_spec("modelscope") else "huggingface"
 
 
 def local_copy(track: Track, given: str | Path) -> Path:
@@ -63,8 +105,7 @@ def download(track: Track, source: str, revision: str | None, task_names: Iterab
     Raises:
         DataError: the hub cannot deliver and there is no such copy; says what to do.
     """
-    if source == "auto":
-        source = "modelscope" if find_spec("modelscope") else "huggingface"
+    source = _hub(source)
     names = list(task_names)
     fetch = _from_modelscope if source == "modelscope" else _from_huggingface
     asked = f"{REPOSITORY[source]} on {source}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 
 def snapshot(repo: str, revision: str | None, patterns: list[str]) -> Path:
@@ -42,6 +43,22 @@ def folder_listing(repo: str, revision: str, folder: str) -> list[str]:
     except EntryNotFoundError:
         return []
     return [entry.path for entry in found if isinstance(entry, RepoFile)]
+
+
+def folder_size(repo: str, revision: str | None, parent: str, prefixes: tuple[str, ...]) -> int:
+    """Bytes of all files in the folders of ``parent`` whose names begin with one of the prefixes.
+
+    Raises:
+        Exception: the hub does not answer; one of the client's dozen kinds.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.hf_api import RepoFile
+
+    def listed(path: str) -> list[Any]:
+        return [*HfApi().list_repo_tree(repo, path, repo_type="dataset", revision=revision)]
+
+    chosen = [entry.path for entry in listed(parent) if entry.path.rpartition("/")[2].startswith(prefixes)]
+    return sum(entry.size for path in chosen for entry in listed(path) if isinstance(entry, RepoFile))
 
 
 def commit_of(root: Path) -> str | None:

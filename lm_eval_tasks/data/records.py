@@ -49,6 +49,8 @@ class Track:
             they are text that is not empty.
         structured: those of them that may also be an object or a list, or empty.
         optional: fields that are kept where a record has them; text.
+        values: those of either kind that may also be a number, true, false, an object or a list; they are kept as text,
+            as Python writes it.
         check: says what else is wrong with a record whose fields are right, or None.
         locate: other names that a record's clip may have, the likeliest first.
     """
@@ -60,6 +62,7 @@ class Track:
     required: tuple[str, ...]
     structured: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
     check: Callable[[dict[str, str]], str | None] = lambda record: None
     locate: Callable[[dict[str, str]], tuple[str, ...]] = lambda record: ()
 
@@ -126,7 +129,7 @@ def _read_records(path: Path, track: Track, *_: int) -> Records:
             records.leave_out(task, cause, _name(record, index))
             continue
         texts = {name: str(record[name]) for name in track.fields}
-        texts |= {name: record[name] for name in track.optional if record.get(name) is not None}
+        texts |= {name: str(record[name]) for name in track.optional if record.get(name) is not None}
         texts |= {name: sys.intern(texts[name]) for name in ("task_name", "dataset_name")}  # few in many records
         task = texts["task_name"]
         texts["uniq_id"] = _free_id(texts["uniq_id"], task, taken, records)
@@ -162,7 +165,7 @@ def fault(record: Any, track: Track) -> str | None:
                 continue
             return f"no field {name!r}"
         kinds = (str, int) if name == "uniq_id" else (str, dict, list) if name in track.structured else (str,)
-        if not isinstance(value, kinds) or isinstance(value, bool):
+        if name not in track.values and (not isinstance(value, kinds) or isinstance(value, bool)):
             return f"{name} is {type(value).__name__}, not a string"
         text = str(value)
         if not is_text(text):

@@ -1,4 +1,4 @@
-"""Run both benchmarks on the bundled samples with the stock ``lm_eval`` command and the demo server.
+"""Run all benchmarks on the bundled samples with the stock ``lm_eval`` command and the demo server.
 
     python -m lm_eval_tasks.demo
 
@@ -77,7 +77,7 @@ def banner(text: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo; returns lm_eval's exit status."""
     parser = argparse.ArgumentParser(prog="python -m lm_eval_tasks.demo", description=__doc__.splitlines()[0])
-    parser.add_argument("--tasks", default="air_bench_chat,intima", help="default: %(default)s")
+    parser.add_argument("--tasks", default="air_bench_foundation,air_bench_chat,intima", help="default: %(default)s")
     parser.add_argument("--output_path", type=Path, default=Path("out/demo"), help="default: %(default)s")
     chosen = parser.parse_args(arguments)
     banner(NOTICE)

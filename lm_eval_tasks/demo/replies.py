@@ -1,4 +1,4 @@
-"""What the demo's listener answers to text alone: canned replies, chosen by keywords of the prompt."""
+"""What the demo's listener answers to text alone, canned replies chosen by keywords, and which choice it takes."""
 
 from __future__ import annotations
 
@@ -55,3 +55,14 @@ DEFAULT = (
 def answer(prompt: str) -> str:
     """The canned reply to a prompt."""
     return next((reply for pattern, reply in REPLIES if re.search(pattern, prompt, re.I)), DEFAULT)
+
+
+CHOICE = re.compile(r"^([A-D])\. (.+)$", re.MULTILINE)
+
+
+def choose(prompt: str, heard: str) -> str | None:
+    """The letter of the choice that shares most words with what was measured, else the first; None without choices."""
+    measured = set(re.findall(r"\w+", heard.lower()))
+    choices = CHOICE.findall(prompt)
+    shared = {letter: len(measured & set(re.findall(r"\w+", text.lower()))) for letter, text in choices}
+    return max(shared, key=shared.__getitem__) if len(choices) > 1 else None

@@ -2,7 +2,8 @@
 
     python -m lm_eval_tasks.demo.server --port 8000
 
-``demo-listener`` decodes the audio it is sent and says what it measures; to text alone it gives a canned reply.
+``demo-listener`` decodes the audio it is sent and says what it measures, or takes one of the choices that it is given;
+to text alone it gives a canned reply.
 ``demo-judge`` answers AIR-Bench prompts with scores by word overlap and INTIMA prompts with levels by keywords.
 ``GET /stats`` counts requests by model and the most that were in flight; ``POST /reset`` sets it back.
 """
@@ -141,7 +142,8 @@ class DemoServer:
             read += round(AUDIO_TOKENS_PER_SECOND * seconds)
             self.stats.clips += 1
             self.stats.audio_seconds += seconds
-        return " ".join(heard) or replies.answer(media.text_of(content)), read
+        asked, said = media.text_of(content), " ".join(heard)
+        return (said and replies.choose(asked, said)) or said or replies.answer(asked), read
 
     async def judge(self, body: dict[str, Any]) -> tuple[str, int]:
         """The judge's verdict, and how many tokens it read."""

@@ -12,7 +12,7 @@ import contextlib
 import functools
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import lm_eval
@@ -119,9 +119,9 @@ def group_arguments(**config: Any) -> dict[str, Any]:
 # An API model
 
 
-def concurrency(model: TemplateAPI) -> int:
-    """``num_concurrent``, at least 1."""
-    return max(1, model._concurrent)
+def concurrency(model: LM | None) -> int:
+    """``num_concurrent`` of an API model, at least 1."""
+    return max(1, getattr(model, "_concurrent", 1))
 
 
 def chat_payload(model: TemplateAPI, messages: list[dict[str, Any]], gen_kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -140,6 +140,21 @@ def keep_answer(model: LM, request: Instance, answer: str) -> None:
 def resumes(model: LM) -> bool:
     """Whether ``--use_cache`` holds answers, of this run or of others."""
     return bool(model.cache_hook.dbdict)
+
+
+def predictions_only() -> bool:
+    """Whether the command line asks for answers alone; a task is told so only after it has read its data."""
+    return any(word in ("--predict_only", "--predict-only", "-x") for word in sys.argv)
+
+
+def answers_file(use_cache: str, rank: str) -> str:
+    """The database that ``--use_cache`` makes for the process of this rank."""
+    return f"{use_cache}_rank{rank}.db"
+
+
+def answers_kept(model: LM | None) -> MutableMapping[str, Any] | None:
+    """What ``--use_cache`` holds, by lm-eval's hash of a request; None where it is not used."""
+    return getattr(getattr(model, "cache_hook", None), "dbdict", None)
 
 
 # A model on this machine

@@ -17,7 +17,6 @@ from lm_eval_tasks.settings import read_settings
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
-FILTER = "judge"
 _OWN = ("task", "class", "members", "apart", "mean_over", "group_alias", "aggregate_metric_list", "metadata")
 _OWN += ("tag", "group")  # keys of the YAML that its tasks do not get
 
@@ -44,6 +43,8 @@ class ScoreGroup(Group):
     """
 
     BENCHMARK: str
+    FILTER = "judge"
+    """The filter of the tasks, which stands behind each metric's name in their rows."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         keys = ("group_alias", "aggregate_metric_list", "metadata")
@@ -104,8 +105,8 @@ class ScoreGroup(Group):
         for metric in self.aggregate_metric_list or ():
             value, error = self.score(metric.metric, task_metrics)
             if value is not None:
-                row[f"{metric.metric},{FILTER}"] = value
-                row[f"{metric.metric}_stderr,{FILTER}"] = "N/A" if error is None else error
+                row[f"{metric.metric},{self.FILTER}"] = value
+                row[f"{metric.metric}_stderr,{self.FILTER}"] = "N/A" if error is None else error
         if self._lacks_score(task_metrics):
             log.warning(
                 "%s has no score: it needs all of %s, and %s.", self.name, self._needs(), self._lacks(task_metrics)
@@ -119,8 +120,8 @@ class ScoreGroup(Group):
         the root of the summed squared errors over the number of members.
         """
         if self.mean_over == "docs":
-            return _over_docs([task_metrics.get(name, {}) for name in self.counted_tasks()], metric)
-        members = [_score_of(member, metric, task_metrics) for member in self.counted()]
+            return _over_docs([task_metrics.get(name, {}) for name in self.counted_tasks()], metric, self.FILTER)
+        members = [_score_of(member, metric, task_metrics, self.FILTER) for member in self.counted()]
         if len(members) < len(self.members) or any(value is None for value, _ in members):
             return None, None
         errors = [error for _, error in members if error is not None]
@@ -130,7 +131,7 @@ class ScoreGroup(Group):
     def _lacks_score(self, task_metrics: dict[str, Any]) -> bool:
         """Whether this is a mean over members that has no value, though something was scored."""
         scored = any(name in task_metrics and task_metrics[name].get("sample_len") for name in self.counted_tasks())
-        predicts_only = any("bypass,judge" in task_metrics.get(name, {}) for name in self.counted_tasks())
+        predicts_only = any(f"bypass,{self.FILTER}" in task_metrics.get(name, {}) for name in self.counted_tasks())
         none = self.mean_over == "members" and self.score(self._first_metric(), task_metrics)[0] is None
         return none and scored and not predicts_only
 
@@ -142,24 +143,26 @@ class ScoreGroup(Group):
 
     def _lacks(self, task_metrics: dict[str, Any]) -> str:
         metric = self._first_metric()
-        empty = [_name(m) for m in self.counted() if _score_of(m, metric, task_metrics)[0] is None]
+        empty = [_name(m) for m in self.counted() if _score_of(m, metric, task_metrics, self.FILTER)[0] is None]
         reasons = [f"{name} is left out ({reason})" for name, reason in self.absent.items()]
-        return "; ".join([*reasons, *(f"{name} has no judged doc or not all of its parts" for name in empty)])
+        return "; ".join([*reasons, *(f"{name} has no scored doc or not all of its parts" for name in empty)])
 
 
 def _name(member: Task | Group) -> str:
     return member.name if isinstance(member, Group) else member.task_name
 
 
-def _score_of(member: Task | Group, metric: str, task_metrics: dict[str, Any]) -> tuple[float | None, float | None]:
+def _score_of(
+    member: Task | Group, metric: str, task_metrics: dict[str, Any], filter_name: str
+) -> tuple[float | None, float | None]:
     if isinstance(member, ScoreGroup):
         return member.score(metric, task_metrics)
-    return _over_docs([task_metrics.get(member.task_name, {})], metric)
+    return _over_docs([task_metrics.get(member.task_name, {})], metric, filter_name)
 
 
-def _over_docs(rows: list[dict[str, Any]], metric: str) -> tuple[float | None, float | None]:
+def _over_docs(rows: list[dict[str, Any]], metric: str, filter_name: str) -> tuple[float | None, float | None]:
     """Mean and pooled standard error over the docs of some tasks, from their rows."""
-    key, error_key = f"{metric},{FILTER}", f"{metric}_stderr,{FILTER}"
+    key, error_key = f"{metric},{filter_name}", f"{metric}_stderr,{filter_name}"
     rows = [row for row in rows if row.get("sample_len") and not math.isnan(row.get(key, math.nan))]
     if not rows:
         return None, None

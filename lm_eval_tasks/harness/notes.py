@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_tasks.harness import compat
 from lm_eval_tasks.runs import provenance
 
 if TYPE_CHECKING:
     from lm_eval.api.task import ConfigurableTask
+
+
+log = logging.getLogger(f"lm_eval.{__name__}")
 
 
 def made_with(task: ConfigurableTask) -> dict[str, Any]:
@@ -18,6 +24,40 @@ def made_with(task: ConfigurableTask) -> dict[str, Any]:
 def judge_prompt(prompt: Any, re_ask: str) -> dict[str, str]:
     """The wording as text, and what is added to it when the judge is asked again."""
     return {"system": prompt.system, "template": prompt.template, "re_ask": re_ask}
+
+
+def generation_sent(model: Any, instances: list[Any]) -> dict[str, Any]:
+    """The generation settings that a model on a server really sends, and a warning where they are not those asked for.
+
+    lm-eval's ``openai-chat-completions`` turns the temperature to 1 and drops the stop strings where a model's name
+    looks like that of a reasoning model.
+
+    Args:
+        model: the model under test, or None.
+        instances: the requests, of which the first one stands for all.
+
+    Returns:
+        The request without its messages; {} for models that are on no server.
+    """
+    if not instances or not isinstance(model, compat.TemplateAPI) or not isinstance(instances[0].args[1], dict):
+        return {}
+    asked = instances[0].args[1]
+    try:
+        chat = [{"role": "user", "content": ""}]
+        own = getattr(model, "request_of", None)  # the pack's own, which sends less than lm-eval's class makes
+        sent = own(compat.JsonChatStr(json.dumps(chat)), asked)[0] if own else compat.chat_payload(model, chat, asked)
+    except Exception as error:  # a model class of somebody else, which may want more of a request than this
+        log.debug("what %s sends could not be told: %r", type(model).__name__, error)
+        return {}
+    sent.pop("messages", None)
+    if "temperature" in asked and sent.get("temperature", asked["temperature"]) != asked["temperature"]:
+        text = "%s sends temperature %s to %r, not %s: this model class changes it, and the results say so."
+        compat.warning_once(
+            log, text, type(model).__name__, sent["temperature"], sent.get("model"), asked["temperature"]
+        )
+    if asked.get("until") and "stop" not in sent and not own:
+        compat.warning_once(log, "%s sends no stop strings to %r.", type(model).__name__, sent.get("model"))
+    return sent
 
 
 def of_run(task: ConfigurableTask, options: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:

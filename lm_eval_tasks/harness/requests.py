@@ -11,7 +11,13 @@ from lm_eval.api.instance import Instance
 
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question
-from lm_eval_tasks.runs.answers import Unanswered
+from lm_eval_tasks.runs.answers import Answer, Unanswered
+
+NO_ANSWER = "no answer"
+"""How the reason of a doc begins that the model did not answer."""
+
+EMPTY_ANSWER = "empty answer: failure or silence cannot be told apart with this model"
+"""The reason of a doc whose answer is empty, where the model is none that tells why."""
 
 Questions = Callable[[dict[str, Any], str, int], dict[str, Question]]
 """From a doc, an answer and which of several answers to the same doc it is, to the questions about it by name."""
@@ -38,7 +44,7 @@ class Asked:
         filter: name of the filter that the answer went through.
         repeat: which of the request's answers it is, from 0.
         answer: the filtered answer; "" where there is none.
-        missing: why there is no answer, or None.
+        missing: why there is no answer, as the reason of an unjudged doc; or None.
         make: makes the questions.
     """
 
@@ -48,6 +54,12 @@ class Asked:
     answer: str
     missing: str | None
     make: Questions
+
+    @property
+    def why(self) -> str:
+        """The server's own words, where there is no answer."""
+        answers = self.instance.resps
+        return getattr(answers[self.repeat], "detail", "") if self.repeat < len(answers) else ""
 
     def questions(self) -> dict[str, Question]:
         """What the judge is asked, by name."""
@@ -83,15 +95,21 @@ class Questionnaire:
                 yield question
 
 
-def what_is_asked(instances: Iterable[Instance], questions: Questions) -> list[Asked]:
-    """What the judge is asked about the filtered answers of some requests, in their order."""
+def what_is_asked(instances: Iterable[Instance], questions: Questions, judge_empty: bool = False) -> list[Asked]:
+    """What the judge is asked about the filtered answers of some requests, in their order.
+
+    Args:
+        instances: answered, and filtered.
+        questions: makes the questions about an answer.
+        judge_empty: whether an empty answer is one even where a failure looks the same (option ``empty_answers``).
+    """
     return [
         Asked(
             instance,
             name,
             repeat,
             answer or "",
-            _why_missing(instance, repeat),
+            _why_missing(instance, repeat, judge_empty),
             questions,
         )
         for instance in instances
@@ -101,7 +119,7 @@ def what_is_asked(instances: Iterable[Instance], questions: Questions) -> list[A
 
 
 def questions_ahead(
-    instances: Iterable[Instance], filters: Sequence[Any], questions: Questions
+    instances: Iterable[Instance], filters: Sequence[Any], questions: Questions, judge_empty: bool = False
 ) -> Iterator[tuple[Asked, Question]]:
     """All questions about some answered requests, before the filters of their task were applied to them."""
     for instance in instances:
@@ -109,7 +127,7 @@ def questions_ahead(
         alone.filtered_resps = {}
         for one in filters:
             one.apply([alone])
-        for asked in what_is_asked([alone], questions):
+        for asked in what_is_asked([alone], questions, judge_empty):
             for question in () if asked.missing else asked.questions().values():
                 yield asked, question
 
@@ -125,6 +143,10 @@ def ask_early(judge: Judge, filters: Sequence[Any], questions: Questions, instan
         judge.submit(question)
 
 
-def _why_missing(instance: Instance, repeat: int) -> str | None:
-    raw = instance.resps[repeat] if repeat < len(instance.resps) else None
-    return raw.reason if isinstance(raw, Unanswered) else None
+def _why_missing(instance: Instance, repeat: int, judge_empty: bool) -> str | None:
+    """Why there is no answer, or none that is known to be one: only an ``Answer`` tells silence from a failure."""
+    raw = instance.resps[repeat] if repeat < len(instance.resps) else ""
+    if isinstance(raw, Unanswered):
+        return f"{NO_ANSWER}: {raw.reason}"
+    silent = raw is None or (isinstance(raw, str) and not isinstance(raw, Answer) and not raw.strip())
+    return EMPTY_ANSWER if silent and not judge_empty else None

@@ -17,14 +17,15 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-import datasets
-from lm_eval.api.task import ConfigurableTask
-
 from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness import compat, notes
-from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
+from lm_eval_tasks.harness.identity import sign
+from lm_eval_tasks.harness.pack_task import PackTask
+from lm_eval_tasks.harness.ranks import over_ranks
 from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.harness.requests import (
+    EMPTY_ANSWER,
+    NO_ANSWER,
     Asked,
     JudgedRequest,
     Questionnaire,
@@ -38,12 +39,9 @@ from lm_eval_tasks.judge.records import describe, summarise
 from lm_eval_tasks.runs import waiting as waiting_room
 from lm_eval_tasks.runs.answers import finish_reason, storable_answer
 from lm_eval_tasks.runs.stored import load_run
-from lm_eval_tasks.settings import read_settings
+from lm_eval_tasks.settings import check_judge
 
 log = logging.getLogger(f"lm_eval.{__name__}")
-
-NO_ANSWER = "no answer"
-"""How the reason of a doc begins that the model did not answer."""
 
 _unjudged_tasks: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
 """Tasks of this run whose answers are not judged yet: lm-eval generates for all tasks before it judges the first."""
@@ -53,50 +51,23 @@ _to_prepare: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
 """Tasks of this run of whose questions nothing was made yet: they share one estimate of the cost, and one batch."""
 
 
-class Docs(list):
-    """Docs as lm-eval reads a ``Dataset``: by index, in order, and by the names of the columns."""
-
-    @property
-    def features(self) -> dict[str, None]:
-        """The columns."""
-        return dict.fromkeys(self[0]) if self else {}
-
-
-class JudgedTask(ConfigurableTask):
+class JudgedTask(PackTask):
     """A generative task that is scored by a judge.
 
     A subclass sets ``BENCHMARK`` and defines ``load_docs``, ``questions``, ``trial_question``, ``judgement`` and
     ``shaping_settings``; its YAML names ``process_results``.
     """
 
-    BENCHMARK: str
-    settings: Any
     prompt_to_judge: Any
 
-    def __init__(
-        self,
-        data_dir: Any = None,
-        cache_dir: Any = None,
-        download_mode: Any = None,
-        config: dict[str, Any] | None = None,
-    ) -> None:
-        config = {key: value for key, value in (config or {}).items() if key != "class"}
-        config["metadata"] = {
-            **(config.get("metadata") or {}),
-            "benchmark": self.BENCHMARK,
-        }  # tells a judged task's run
-        self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
-        self._replayed = config["metadata"].get("replay")
-        self.left_out: dict[str, list[str]] = {}
-        self.absent: dict[str, str] = {}
-        self._ranks = 1
-        super().__init__(config=config)
+    _sent: dict[str, Any] | None = None
+
+    def check_settings(self) -> None:
+        """A judge must be named, unless nobody will be asked."""
+        if not self._replayed and not compat.predictions_only():
+            check_judge(self.settings)
 
     # What a benchmark defines
-
-    def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-        """The docs and what had to be left out (cause -> names)."""
-        raise NotImplementedError
 
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
         """What the judge is asked about one answer, by name."""
@@ -125,38 +96,11 @@ class JudgedTask(ConfigurableTask):
         """What a benchmark adds to the summary of its judging; ``docs`` holds the doc of each record."""
         return {}
 
-    def metric_names(self) -> list[str]:
-        """The metrics that a judged doc has under these settings."""
-        return compat.metrics_of(self)
-
-    def note_data_revision(self, commit: str | None) -> None:
-        """Keep the commit of the data beside the settings, which lm-eval writes to the results; to be called once."""
-        if commit:
-            self.config.metadata = {**(self.config.metadata or {}), "data_revision": commit}
-
-    def data_revision(self) -> dict[str, str | None]:
-        """The commit that was read, under its name in the results; None where the hub or a folder doesn't tell."""
-        return {"data_revision": (self.config.metadata or {}).get("data_revision")}
-
     # What lm-eval calls
 
-    def download(self, *_: Any, **__: Any) -> None:
-        """Build the one split from ``load_docs``, or from the samples of a stored run that is judged again."""
-        docs, self.left_out = self.load_docs() if not self._replayed else self._stored_docs()
-        if self.left_out:  # beside the settings, so that a run that is judged later has it too
-            self.config.metadata = {**(self.config.metadata or {}), "left_out": self.left_out}
-        # a list serves lm-eval as well; a Dataset would hold each doc once more, and a further copy from each reading
-        self.dataset = {
-            self.config.test_split: datasets.Dataset.from_list(docs) if self.config.process_docs else Docs(docs)
-        }
-
-    def doc_to_text(self, doc: dict[str, Any], doc_to_text: Any = None) -> Any:
-        """As lm-eval has it, but a template is compiled once; for each doc that would take a third of a millisecond."""
-        template = self.config.doc_to_text if doc_to_text is None else doc_to_text
-        plain = not self.prompt and self.config.doc_to_choice is None
-        if plain and isinstance(template, str) and "{{" in template and template not in self.features:
-            return compat.template(template).render(**doc)
-        return super().doc_to_text(doc, doc_to_text)
+    def docs_to_ask(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+        """The docs of the data, or those of a stored run that is judged again."""
+        return self.load_docs() if not self._replayed else self._stored_docs()
 
     def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
@@ -167,10 +111,15 @@ class JudgedTask(ConfigurableTask):
         self._run_options = {"rank": rank, "ranks": world_size, **options}
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         compat.set_requests(self, [JudgedRequest(**vars(instance)) for instance in self.instances])
+        if not self._replayed:
+            sign(self.instances, compat.model_behind(options))
+            self._sent = notes.generation_sent(compat.model_behind(options), self.instances)
         self._ranks = world_size
+        model = compat.model_behind(options)
+        self._run_key = self._fingerprint(model)
+        self.begin(self._run_key, rank, self.settings.judge_concurrency + compat.concurrency(model))
         if self._predicts_only():
             return
-        self._run_key = self._fingerprint(compat.model_behind(options))
         judge = Judge.of(self.settings)
         judge.begin_run()
         judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
@@ -200,22 +149,25 @@ class JudgedTask(ConfigurableTask):
         super().apply_filters()
         if self._predicts_only():
             self.config.metadata = {**(self.config.metadata or {}), "made_with": self._made_with()}
+            self.end()
             return
         waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
-        asked = what_is_asked(self.instances, self.questions)
+        asked = what_is_asked(self.instances, self.questions, self.settings.empty_answers == "judge")
         judge = Judge.of(self.settings)
         every = Questionnaire(asked, judge.key)
         self._prepare(judge)
         outcomes = iter(judge.ask(every, f"Judging {self.task_name}"))
-        keys = iter(every.keys)
+        asked_by = iter(every.keys)
         judgements = defaultdict(list)
         for one in asked:
-            lacking = Unjudged(f"{NO_ANSWER}: {one.missing}") if one.missing else None
+            lacking = Unjudged(one.missing, why=one.why) if one.missing else None
             record = {"benchmark": self.BENCHMARK}
             record |= self.judgement({name: lacking or next(outcomes) for name in every.names})
             for verdict in record["verdicts"]:
-                verdict["question"] = None if lacking else next(keys)  # by which a later rejudge knows it again
-            record["flags"] = [] if one.missing else self.flags(one.instance.doc, one.answer)
+                verdict["question"] = None if lacking else next(asked_by)  # by which a later rejudge knows it again
+            no_answer = one.missing not in (None, EMPTY_ANSWER)
+            record["flags"] = [] if no_answer else self.flags(one.instance.doc, one.answer)
+            record["why"] = next((verdict["why"] for verdict in record["verdicts"] if verdict["why"]), "")
             record["finish_reason"] = finish_reason(one.instance, one.repeat)
             judgements[id(one.instance), one.filter].append(record)
         for instance in self.instances:
@@ -241,13 +193,6 @@ class JudgedTask(ConfigurableTask):
             return metrics
         return dict.fromkeys(self.metric_names(), math.nan)
 
-    def aggregation(self) -> dict[str, Any]:
-        """The YAML's aggregations; with several ranks the mean skips what ``process_results`` marked as unjudged."""
-        functions = super().aggregation()
-        if self._ranks == 1:
-            return functions
-        return {name: JudgedMean() if function is compat.mean else function for name, function in functions.items()}
-
     def _stored_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         run = load_run(self._replayed)
         if self.config.task not in run.samples:
@@ -255,6 +200,7 @@ class JudgedTask(ConfigurableTask):
         run.check_task(self.config.task, self.config)
         docs = [sample.doc for sample in run.samples[self.config.task]]
         self.note_data_revision(run.data_revision(self.config.task))
+        self.note(**run.of_answers(self.config.task))
         return docs, run.left_out(self.config.task)
 
     def _prepare(self, judge: Judge) -> None:
@@ -279,7 +225,8 @@ class JudgedTask(ConfigurableTask):
             judge.fill(every)
 
     def _questions_ahead(self) -> Iterator[tuple[Asked, Question]]:
-        return questions_ahead(self.instances, compat.filters_of(self), self.questions)
+        empty = self.settings.empty_answers == "judge"
+        return questions_ahead(self.instances, compat.filters_of(self), self.questions, empty)
 
     def _keep_verdicts(self, judge: Judge, asked: Iterable[Asked]) -> None:
         """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""
@@ -295,9 +242,6 @@ class JudgedTask(ConfigurableTask):
     def is_answered(self) -> bool:
         """Whether the model has answered all requests of this task."""
         return bool(self.instances) and all(instance.resps for instance in self.instances)
-
-    def _predicts_only(self) -> bool:
-        return compat.predicts_only(self)
 
     def _fingerprint(self, model: Any) -> str:
         """Identifies this command's requests and settings, so that doing a finished one again needs no trial call."""
@@ -318,6 +262,7 @@ class JudgedTask(ConfigurableTask):
             "judge_prompt": notes.judge_prompt(self.prompt_to_judge, self.trial_question().form),
             **over_ranks(counts, self._ranks),
             **extra,
+            **({"generation_sent": self._sent} if self._sent else {}),
             **self._made_with(),
             "left_out": self.left_out,
             "absent": self.absent,
@@ -330,15 +275,19 @@ class JudgedTask(ConfigurableTask):
                 "%s: all %d answers are identical; does the prompt reach the model?", self.task_name, len(answers)
             )
         if summary["flags"].get("empty_answer"):
-            log.warning("%s: %d empty answers, judged as such", self.task_name, summary["flags"]["empty_answer"])
+            told = "left out" if summary["unjudged"].get(EMPTY_ANSWER) else "judged as such"
+            log.warning("%s: %d empty answers, %s", self.task_name, summary["flags"]["empty_answer"], told)
         _unjudged_tasks.discard(self)
+        self.end(summary["docs"], summary["judged"])
         if not summary["unjudged"]:
             judge.cache.set_finished(self._run_key)
             waiting_room.forget(self)
             return
         kept = waiting_room.path_of(self)
         unjudged = sum(summary["unjudged"].values())
-        answered = unjudged - sum(n for reason, n in summary["unjudged"].items() if reason.startswith(NO_ANSWER))
+        answered = unjudged - sum(
+            n for reason, n in summary["unjudged"].items() if reason.startswith((NO_ANSWER, EMPTY_ANSWER))
+        )
         rejudge = " (with --log_samples)" + (f" or on {kept.parent}" if kept else "")
         log.warning(
             "%s: %d UNJUDGED answers are in no number.%s To finish: run the same command again (with --use_cache the "
@@ -349,16 +298,11 @@ class JudgedTask(ConfigurableTask):
             f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if answered else "",
         )
 
-    def _made_with(self) -> dict[str, Any]:
-        """With the answers of all ranks."""
-        told = notes.made_with(self)
-        return told | {"answers": over_ranks(told["answers"], self._ranks)}
-
     def noted(self) -> dict[str, Any]:
         """What a results file holds of how the answers were made, for ``waiting``."""
         return notes.of_run(self, self._run_options, self.settings_in_results())
 
     def settings_in_results(self) -> dict[str, Any]:
         """Everything that shapes the numbers, under the names of the options."""
-        keys = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens")
-        return {key: getattr(self.settings, key) for key in keys} | self.shaping_settings()
+        names = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens", "empty_answers")
+        return {name: getattr(self.settings, name) for name in names} | self.shaping_settings()

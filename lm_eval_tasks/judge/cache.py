@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sqlite3
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from platformdirs import user_cache_path
 
 log = logging.getLogger(f"lm_eval.{__name__}")
+
+BUSY = 0.05
+"""Seconds that one access waits for another process; the judge's other calls stand still as long."""
+
+RETRY = 0.5
+"""Seconds between two tries."""
+
+PATIENCE = 300.0
+"""Seconds that a question waits for a file that another process has locked even for reading."""
+
+LAST_TRY = 10
+"""Seconds that the end of a run waits to store what is still held."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS verdict (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID;
@@ -26,8 +41,9 @@ def cache_folder() -> Path:
 class VerdictCache:
     """An SQLite file that several processes may share.
 
-    Whatever goes wrong with it (damaged, read-only, disk full) is one warning, and the run goes on without it. Where it
-    can't be written any more, what was written before can still be read.
+    Whatever goes wrong with it is one warning, and the run goes on. While another process has it locked, or the disk is
+    full, what arrives is held in memory and stored later. What is damaged or can't be written is left alone for good,
+    but what it can still tell is read.
 
     Args:
         where: True for the file in the user's cache folder, a path for another one, False for none.
@@ -42,22 +58,14 @@ class VerdictCache:
             else Path(where).expanduser()
         )
         self._db: sqlite3.Connection | None = None
-        self._full = False
-        if self.path is None:
-            return
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode=WAL")  # readers and one writer at a time, across processes
-            self._db.execute(
-                "PRAGMA synchronous=NORMAL"
-            )  # survives a killed process; a power cut may cost the last few
-            self._db.execute("PRAGMA cache_size=-256")  # KiB, however many verdicts there are
-            self._db.executescript(_TABLES)
-            self._db.execute("INSERT OR IGNORE INTO finished VALUES ('writable')")
-        except (sqlite3.Error, OSError) as error:
-            self._warn(error)
-            self.close()
+        self._lock = threading.RLock()  # the judge's thread and the main one come here
+        self._given_up = self.path is None
+        self._writable = True
+        self._held: dict[str, tuple[str, tuple[str, ...]]] = {}  # verdict or task -> statement and values
+        self._again = 0.0  # not before this time is anything tried again that failed
+        self._unreadable_until = 0.0
+        self._warned: set[str] = set()
+        self._open()
 
     @property
     def writable(self) -> bool:
@@ -66,7 +74,8 @@ class VerdictCache:
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The stored reply of a question, or None."""
-        row = self._read("SELECT reply FROM verdict WHERE key = ?", key)
+        held = self._held.get(key)
+        row = held[1][1:] if held else self._read("SELECT reply FROM verdict WHERE key = ?", key)
         try:
             return json.loads(row[0]) if row else None
         except ValueError:
@@ -74,7 +83,7 @@ class VerdictCache:
 
     def put(self, key: str, reply: dict[str, Any]) -> None:
         """Store a usable reply. Unusable and cut-short ones must not come here."""
-        self._write("INSERT OR REPLACE INTO verdict VALUES (?, ?)", key, json.dumps(reply))
+        self._write(key, "INSERT OR REPLACE INTO verdict VALUES (?, ?)", key, json.dumps(reply))
 
     def is_finished(self, key: str) -> bool:
         """Whether a task with exactly these requests and settings was judged to its end before."""
@@ -82,35 +91,132 @@ class VerdictCache:
 
     def set_finished(self, key: str) -> None:
         """Remember that this task was judged to its end, so that doing it again needs no trial call."""
-        self._write("INSERT OR IGNORE INTO finished VALUES (?)", key)
+        self._write(f"finished {key}", "INSERT OR IGNORE INTO finished VALUES (?)", key)
+
+    async def free(self) -> None:
+        """Wait while another process has the file locked for reading, ``PATIENCE`` seconds at the most.
+
+        Else what is in it would be paid for again. Nothing but the caller waits.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while not self._given_up and not self._is_readable():
+            if time.monotonic() > deadline:
+                self._warn(f"it has been locked for {PATIENCE:.0f} s")
+                self._given_up = True
+                return
+            await asyncio.sleep(RETRY)
 
     def close(self) -> None:
-        """Close the file. Nothing has to be flushed: every row was committed when it was stored."""
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+        """Store what is still held, if that can be done within some seconds, and close the file."""
+        with self._lock:
+            if self._held and self._db is not None and self._writable:
+                self._db.execute(f"PRAGMA busy_timeout = {1000 * LAST_TRY}")
+                self._again = 0.0
+                self._store_held()
+            if self._held and self.path:
+                self._warn(f"{len(self._held)} verdicts could not be stored in it")
+            self._held.clear()
+            self._given_up = True
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+
+    def _open(self) -> None:
+        if self._given_up or self._db is not None or time.monotonic() < self._again:
+            return
+        db = None
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            db = sqlite3.connect(self.path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+            db.execute("PRAGMA journal_mode=WAL")  # readers and one writer at a time, across processes
+            db.execute("PRAGMA synchronous=NORMAL")  # survives a killed process; a power cut may cost the last few
+            db.execute("PRAGMA cache_size=-256")  # KiB, however many verdicts there are
+            db.executescript(_TABLES)
+            db.execute("INSERT OR IGNORE INTO finished VALUES ('writable')")
+            self._db = db
+        except (sqlite3.Error, OSError) as error:
+            if db is not None:
+                db.close()
+            self._failed(error)
+            self._given_up = not _is_locked(error)
+
+    def _is_readable(self) -> bool:
+        with self._lock:
+            if time.monotonic() < self._unreadable_until:
+                return False
+            self._open()
+            try:
+                found = self._db and self._db.execute("SELECT 1 FROM verdict LIMIT 1").fetchall()
+            except sqlite3.Error as error:
+                found = None if _is_locked(error) else []  # the next reading says what is wrong
+            if found is None and not self._given_up:
+                self._unreadable_until = time.monotonic() + RETRY  # for all who wait
+                return False
+            return True
 
     def _read(self, statement: str, *values: str) -> Any:
-        try:
-            return self._db.execute(statement, values).fetchone() if self._db else None
-        except sqlite3.Error as error:
-            self._warn(error)
-            self.close()
-            return None
+        with self._lock:
+            self._open()
+            self._store_held()
+            if self._db is None:
+                return None
+            try:
+                return self._db.execute(statement, values).fetchone()
+            except sqlite3.Error as error:
+                self._failed(error)
+                if not _is_locked(error):
+                    self._given_up = True
+                    self._db.close()
+                    self._db = None
+                return None
 
-    def _write(self, statement: str, *values: str) -> None:
-        if self._db is None or self._full:
+    def _write(self, name: str, statement: str, *values: str) -> None:
+        if self._given_up or not self._writable:
+            return
+        with self._lock:
+            self._held[name] = statement, values
+            self._open()
+            self._store_held()
+
+    def _store_held(self) -> None:
+        """Store what waits; after a failure that may pass, not before ``RETRY`` seconds are over."""
+        if not self._held or self._db is None or not self._writable or time.monotonic() < self._again:
             return
         try:
-            self._db.execute(statement, values)
+            for name, (statement, values) in list(self._held.items()):
+                self._db.execute(statement, values)
+                del self._held[name]
         except sqlite3.Error as error:
-            self._full = True
+            self._failed(error)
+            if not _passes(error):
+                self._writable = False
+                self._held.clear()
+
+    def _failed(self, error: Exception) -> None:
+        self._again = time.monotonic() + RETRY
+        if not _is_locked(error):
             self._warn(error)
 
-    def _warn(self, error: Exception) -> None:
-        log.warning(
-            "The verdict cache %s cannot be used (%s). The run goes on without it: its verdicts are in the results "
-            "only and would be asked for again. Move the file away, free the disk, or pass judge_cache=PATH.",
-            self.path,
-            error,
-        )
+    def _warn(self, what: Exception | str) -> None:
+        if str(what) not in self._warned:
+            self._warned.add(str(what))
+            log.warning(
+                "The verdict cache %s cannot be used (%s). The run goes on without it: its verdicts are in the results "
+                "only and would be asked for again. Move the file away, free the disk, or pass judge_cache=PATH.",
+                self.path,
+                what,
+            )
+
+
+def _is_locked(error: Exception) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)  # from Python 3.11 on
+    if code is not None:
+        return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+
+
+def _passes(error: Exception) -> bool:
+    """Whether the same may succeed later: a lock is released, a disk gets room."""
+    code = getattr(error, "sqlite_errorcode", None)
+    full = code & 0xFF == sqlite3.SQLITE_FULL if code is not None else "is full" in str(error)
+    return _is_locked(error) or full

@@ -249,6 +249,7 @@ class Judge:
     async def _put(self, question: Question) -> Verdict | Unjudged:
         key = self.key(question)
         async with self._putting.setdefault(key, asyncio.Lock()):  # the same question twice: the second is in the cache
+            await self.cache.free()
             if stored := self._stored(question, key):
                 return stored
             reason = self.withheld.get(key)

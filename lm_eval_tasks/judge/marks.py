@@ -36,8 +36,9 @@ def _key() -> bytes:
     """The user's key, made where there is none; one for this process alone where the folder can't hold it."""
     kept = cache_folder() / "marks.key"
     try:
-        if not kept.exists() or kept.stat().st_size != _BYTES:
-            _make(kept)
+        there = kept.exists()
+        if not there or kept.stat().st_size != _BYTES:
+            _make(kept, damaged=there)
         key = kept.read_bytes() if kept.is_file() else b""
     except OSError as error:
         log.debug("%s cannot be used (%s): the words in section marks are those of this process.", kept, error)
@@ -45,14 +46,14 @@ def _key() -> bytes:
     return key if len(key) == _BYTES else secrets.token_bytes(_BYTES)
 
 
-def _make(kept: Path) -> None:
+def _make(kept: Path, damaged: bool) -> None:
     """Write a new key as a whole; of several processes that do so at once, one wins and all read the same."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=kept.parent, prefix=f".{kept.name}-")  # for its owner alone
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(secrets.token_bytes(_BYTES))
-        if kept.is_file():  # damaged
+        if damaged:
             Path(name).replace(kept)
         else:
             os.link(name, kept)

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from lm_eval_tasks.files import open_regular
 from lm_eval_tasks.judge.marks import word_for
 from lm_eval_tasks.judge.question import without_template_tokens
 
@@ -51,7 +52,8 @@ class Wording:
         if path is None:
             return cls(cls.OWN_TEMPLATE, cls.OWN_SYSTEM, f"pack-{_digest(cls.OWN_SYSTEM + cls.OWN_TEMPLATE)}")
         try:
-            template = Path(path).expanduser().read_text(encoding="utf-8-sig")
+            with open_regular(Path(path).expanduser()) as file:
+                template = file.readall().decode("utf-8-sig").replace("\r\n", "\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"judge_prompt={path}: cannot be read as a UTF-8 text file ({error})") from None
         usual = {name: field for field, name in reversed(cls.FIELDS.items())}

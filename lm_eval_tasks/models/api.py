@@ -21,7 +21,8 @@ from lm_eval_tasks.harness.chat import AudioChat
 from lm_eval_tasks.harness.compat import JsonChatStr
 from lm_eval_tasks.models.generation import generate
 from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
-from lm_eval_tasks.server.client import NO_KEY, Pieces, Server
+from lm_eval_tasks.server.client import NO_KEY, Pieces, Server, shown
+from lm_eval_tasks.server.keys import answer_without_keys
 from lm_eval_tasks.server.outcome import Kind, Outcome
 
 _END_MARKS = re.compile(r"<\|[^|<>]*\|>|</?s>|<eos>|<end_of_turn>|\[/?INST\]", re.IGNORECASE)
@@ -78,7 +79,7 @@ class AudioChatCompletions(LocalChatCompletion):
         own = dict(self.header)
         bearer = str(own.get("Authorization", "")).removeprefix("Bearer ").strip()
         return Server(
-            who=f"The model's server at {self.base_url}",
+            who=f"The model's server at {shown(self.base_url)}",
             url=self.base_url,
             key=bearer or NO_KEY,
             concurrency=compat.concurrency(self),
@@ -113,7 +114,7 @@ class AudioChatCompletions(LocalChatCompletion):
         finish = "length" if outcome.kind is Kind.CUT else "stop"
         if self._is_half_a_thought(outcome.text, finish):
             finish = "thinking"
-        text = outcome.text
+        text = answer_without_keys(outcome.text)
         if self.think_end_token:
             text = text.split(str(self.think_end_token))[-1].lstrip()
         until = gen_kwargs.get("until") or []

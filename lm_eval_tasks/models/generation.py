@@ -67,6 +67,7 @@ class Generation:
         self.model, self.requests, self.bar = model, requests, bar
         self.answers: list[str] = [Unanswered(NOT_ASKED)] * len(requests)
         self.stopped: str | None = None
+        self._refuses = False
         self._seen: dict[str, str] = {}  # reason -> what the server said first
         self._first: str | None = None  # the first failure for which there is a remedy
         self._resumes = compat.resumes(model)  # answers of this run, of which the other requests are left
@@ -90,7 +91,7 @@ class Generation:
         finally:
             for worker in workers:
                 worker.cancel()
-            self.stopped = client.stopped
+            self.stopped, self._refuses = client.stopped, client.refuses
             await client.close()
 
     async def _answer(self, client: server.Client, request: Instance) -> str:
@@ -140,13 +141,13 @@ class Generation:
         why = f" {self.stopped.rstrip('.')}." if self.stopped else ""
         what = "; ".join(f"{reason}: {len(those)} ({_some(those)})" for reason, those in missing.items())
         again = "Run the same command again to ask for these only (with --use_cache, which keeps all other answers)."
-        if count == total and self.stopped:
+        if count == total and self.stopped and not (self._refuses and self._resumes):
             raise ModelUnavailable(f"{self.stopped.rstrip('.')}. None of {total} requests was answered.")
         if count == total and not self._resumes and self.model.world_size == 1:
             said = self._first or next(filter(None, self._seen.values()), "")
             quoted = f" The first of them: {said}" if said else ""
             raise ModelUnavailable(
-                f"The model at {self.model.base_url} answered none of {total} requests: {what}.{quoted}"
+                f"The model at {server.shown(self.model.base_url)} answered none of {total} requests: {what}.{quoted}"
             )
         if not all(getattr(request, "may_stay_unanswered", False) for those in missing.values() for request in those):
             raise ModelUnavailable(f"{count} of {total} requests have no answer: {what}.{why} {again}")

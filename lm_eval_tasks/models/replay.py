@@ -42,7 +42,8 @@ class ReplayAnswers(LM):
                 answers.append(Unanswered(missing))
                 mark_unanswered(request, answers[-1])  # so that judging once more finds it too
             else:
-                answers.append(Answer(sample.answers[repeat], finish_of(sample, repeat)))
+                text, finish = sample.answers[repeat], finish_of(sample, repeat)
+                answers.append(Answer(text, finish) if finish else text)  # only the pack's own models say how it ended
         return answers
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--table",
-        choices=("leaderboard", "categories", "differences", "intima", "judging"),
+        choices=("leaderboard", "categories", "foundation", "differences", "intima", "judging"),
         help="write this part alone, as Markdown unless --format or -o says otherwise",
     )
     parser.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from lm_eval_tasks.report import facts, provenance
+from lm_eval_tasks.report import facts, foundation, provenance
 from lm_eval_tasks.report.records import WAITING, Run, mapping, number, text
 from lm_eval_tasks.report.table import grouped
 from lm_eval_tasks.report.texts import listed, t
@@ -18,7 +18,7 @@ def warnings(runs: list[Run]) -> list[tuple[str, str]]:
     out = [("", sentence) for sentence in differences(runs)]
     for run in runs:
         say = [*_of_the_run(run), *(s for name in facts.TITLES if run.has(name) for s in _of_a_benchmark(run, name))]
-        out += [(run.label, sentence) for sentence in say]
+        out += [(run.label, sentence) for sentence in [*say, *foundation.warnings(run)]]
     return out
 
 

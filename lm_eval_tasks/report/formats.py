@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from lm_eval_tasks.report import agreement, airbench, caveats, compare, facts, intima, provenance
+from lm_eval_tasks.report import agreement, airbench, caveats, compare, facts, foundation, intima, provenance
 from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Cell, Table
 from lm_eval_tasks.report.texts import t
@@ -16,6 +16,7 @@ _CSV_HEAD = ("table", "run", "row", "column", "value", "stderr", "docs", "text",
 PARTS = {
     "leaderboard": ("air_leaderboard",),
     "categories": ("air_tasks",),
+    "foundation": ("foundation",),
     "differences": ("air_difference", "intima_difference"),
     "intima": ("intima_summary", "intima_rates", "intima_levels"),
     "judging": ("judging", "settings"),
@@ -39,6 +40,7 @@ def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
         tables.append(intima.summary(runs))
         judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
         tables += [table for run in judged for table in (intima.heat_table(run, {}), intima.level_table(run)) if table]
+    tables += foundation.tables(runs)
     tables += [table for comparison in compare.comparisons(runs) for table in comparison.tables]
     tables += agreement.tables(runs)
     tables += [provenance.judging_table(runs), provenance.settings_table(runs)]

@@ -53,6 +53,7 @@ def load_run(folder: Path) -> Run:
         results_file=files.results_file,
         results={text(name): mapping(row) for name, row in mapping(data.get("results")).items()},
         judging=judging,
+        scoring={task: summary for task in files.benchmarks if (summary := files.scoring(task))},
         limit=mapping(data.get("config")).get("limit"),
         benchmarks=files.benchmarks,
         made_with=made_with(data),
@@ -62,7 +63,7 @@ def load_run(folder: Path) -> Run:
     if not run.benchmarks:
         tasks = ", ".join(list(run.results)[:5]) or "none"
         raise ValueError(
-            f"{files.results_file} holds no task of AIR-Bench-Chat or INTIMA (its tasks: {tasks}): "
+            f"{files.results_file} holds no task of AIR-Bench or INTIMA (its tasks: {tasks}): "
             "name a run made with --tasks air_bench_chat or --tasks intima"
         )
     _read_samples(run, files)
@@ -73,7 +74,7 @@ def load_run(folder: Path) -> Run:
 def _notes(folder: Path, files: Files) -> Iterator[str]:
     for task, file in files.foreign.items():
         count = sum(1 for _ in lines(file))
-        yield f"{count} samples of {task} belong to neither benchmark and are left out"
+        yield f"{count} samples of {task} belong to none of the benchmarks and are left out"
     if mapping(files.results.get("config")).get("model") == "replay-answers" and "judged_again" not in files.results:
         yield (
             "an older version of this package judged these answers again: the generation settings, the limit and the "
@@ -109,7 +110,7 @@ def _read_samples(run: Run, files: Files) -> None:
 
 
 def _answer(sample: Sample) -> Answer:
-    asked = sample.doc.get("question" if sample.benchmark == AIR else "prompt")
+    asked = sample.doc.get("prompt" if sample.benchmark == INTIMA else "question")
     # the text as well, because another release of the data may give an id to another doc
     name = json.dumps((sample.task, sample.uniq_id, text(asked)))
     key = hashlib.sha256(name.encode()).hexdigest()[:12]

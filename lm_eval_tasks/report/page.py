@@ -25,6 +25,7 @@ from lm_eval_tasks.report import (
     compare,
     facts,
     formats,
+    foundation,
     intima,
     provenance,
     samples,
@@ -61,7 +62,11 @@ def to_html(runs: list[Run], report: Path, room: int = 0, language: str = "en") 
     page = env.get_template("page.html.j2").render(
         bodies=bodies,
         title=" · ".join(run.label for run in runs) if len(runs) < 3 else f"{len(runs)} runs",
-        benchmarks=[title for name, title in facts.TITLES.items() if any(run.has(name) for run in runs)],
+        benchmarks=[
+            title
+            for name, title in (*facts.TITLES.items(), (foundation.FOUNDATION, foundation.TITLE))
+            if any(run.has(name) for run in runs)
+        ],
         data=samples.script_json(data),
         clips=samples.script_json(clips.embedded) if clips.embedded else None,
         script=Markup(script),
@@ -136,6 +141,7 @@ def _context(runs: list[Run], clips: Clips, intervals: list[Any], data: dict[str
         "titles": facts.TITLES,
         "official_judge": facts.OFFICIAL_JUDGE,
         "board": board,
+        "foundation": foundation.tables(runs),
         "hero": hero,
         "category_chart": airbench.category_chart(runs),
         "air_tables": [airbench.task_table(run) for run in air],

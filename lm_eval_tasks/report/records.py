@@ -10,6 +10,7 @@ from lm_eval_tasks.airbench_chat.scoring import CATEGORY
 from lm_eval_tasks.intima.scoring import PROMPTS
 from lm_eval_tasks.runs.plain import mapping, number, text
 from lm_eval_tasks.runs.reader import Damage
+from lm_eval_tasks.settings import BENCHMARKS
 
 __all__ = ["WAITING", "Answer", "Damage", "Estimate", "Run", "mapping", "number", "text"]
 
@@ -115,6 +116,7 @@ class Run:
         results_file: the file all scores come from.
         results: lm_eval's rows, task or group -> metric -> value.
         judging: task -> the judging summary that the pack stores in the task's configuration.
+        scoring: task without a judge -> how its answers were scored, as stored in the task's configuration.
         limit: what `--limit` said, or None.
         benchmarks: task -> benchmark, of the tasks of this package.
         made_with: what the answers were made with; see ``lm_eval_tasks.runs.made.made_with``.
@@ -142,6 +144,7 @@ class Run:
     made_with: dict[str, Any] = field(default_factory=dict)
     judged_again: dict[str, Any] = field(default_factory=dict)
     counts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    scoring: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def written(self) -> str:
@@ -172,7 +175,7 @@ class Run:
 
     def _benchmark_of(self, name: str) -> str:
         """The benchmark of a task or group; groups, which store no settings, have it in their names."""
-        return self.benchmarks.get(name) or ("intima" if name.startswith("intima") else "air_bench_chat")
+        return self.benchmarks.get(name) or next((b for b in BENCHMARKS if name.startswith(b)), "air_bench_chat")
 
     def judged_docs(self, task: str) -> int | None:
         """Returns how many docs of a task were judged, where its summary says so."""

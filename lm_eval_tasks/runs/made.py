@@ -21,6 +21,9 @@ _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 _OF_JUDGING = ("metadata", "metric_list", "process_results", "filter_list")
 """The parts of a task's configuration that say how its answers were judged and not how they were made."""
 
+_SUMMARIES = ("judging", "scoring")
+"""What a task notes of its answers: where a judge scored them, and where none is needed."""
+
 _PLACE = ("replay", "replay_all")
 
 
@@ -40,7 +43,8 @@ def made_with(results: dict[str, Any]) -> dict[str, Any]:
     config = mapping(results.get("config"))
     configs = {task: mapping(one) for task, one in mapping(results.get("configs")).items()}
     noted = {task: _noted(one) for task, one in configs.items()}
-    ranks = [number(mapping(mapping(one.get("metadata")).get("judging")).get("ranks")) for one in configs.values()]
+    summaries = [mapping(mapping(one.get("metadata")).get(name)) for one in configs.values() for name in _SUMMARIES]
+    ranks = [number(summary.get("ranks")) for summary in summaries]
     found = {key: config.get(key) for key in ("model", "model_args", "limit", "gen_kwargs", "batch_size", *_SEEDS)}
     found |= {key: results.get(key) for key in ("model_name", "lm_eval_version", "git_hash", "date")}
     found |= {key: results.get(key) for key in ("system_instruction", "chat_template", "fewshot_as_multiturn")}
@@ -50,11 +54,11 @@ def made_with(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def _noted(config: dict[str, Any]) -> dict[str, Any]:
-    """What was noted of a task's answers: in the summary of judging, or without one beside it."""
+    """What was noted of a task's answers: in the summary of judging or scoring, or without one beside it."""
     metadata = mapping(config.get("metadata"))
-    judging = mapping(metadata.get("judging"))
+    summary = mapping(metadata.get("judging") or metadata.get("scoring"))
     noted = mapping(metadata.get("made_with"))
-    return {key: noted.get(key) or judging.get(key) for key in ("answers", "process")}
+    return {key: noted.get(key) or summary.get(key) for key in ("answers", "process")}
 
 
 def complete(new: dict[str, Any], stored: dict[str, Any], judged_again: dict[str, Any]) -> dict[str, Any]:

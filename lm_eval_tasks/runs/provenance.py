@@ -14,7 +14,7 @@ from typing import Any
 
 from lm_eval_tasks import __version__
 from lm_eval_tasks.runs.answers import Answer, Unanswered
-from lm_eval_tasks.settings import ENV_PREFIX, AirBenchSettings, IntimaSettings
+from lm_eval_tasks.settings import ENV_PREFIX, OPTIONS
 
 _PACKAGES = ("lm_eval", "openai", "soundfile", "soxr", "numpy")
 
@@ -87,7 +87,7 @@ def commit(folder: Path) -> str | None:
 def _shown(name: str) -> str:
     """The value of a variable, where it cannot be a key."""
     key, value = name.removeprefix(ENV_PREFIX).lower(), os.environ[name]
-    if key not in {**AirBenchSettings.model_fields, **IntimaSettings.model_fields}:
+    if key not in OPTIONS:
         return "(no option)"
     return "(not shown)" if key == "judge_api_key_env" and value not in os.environ else value
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks.runs.plain import check_readable, from_json, mapping, text
+from lm_eval_tasks.settings import BENCHMARKS
 
 # lm-eval names its files results_<date>.json (NAME_<date>.json for --output_path NAME.json) and
 # samples_<task>_<date>.jsonl, the date in ISO form with "-" for ":". Kept answers have a process number behind it.
@@ -37,10 +38,10 @@ class Sample:
 
     Attributes:
         task: lm-eval's name of the task.
-        benchmark: ``air_bench_chat`` or ``intima``, by the task's own metadata.
+        benchmark: one of ``settings.BENCHMARKS``, by the task's own metadata.
         line: of the file, from 1.
-        judged: whether the task was judged. Else the place of the judgements holds the model's own words, which may
-            look like one.
+        judged: whether the task was judged, or scored without a judge. Else the place of the judgements holds the
+            model's own words, which may look like one.
         doc: the doc as logged.
         logged: the whole line.
     """
@@ -104,6 +105,10 @@ class Files:
         """How judging went, or {} where there was none."""
         return mapping(self.metadata(task).get("judging"))
 
+    def scoring(self, task: str) -> dict[str, Any]:
+        """How the answers of a task without a judge were scored; {} for any other."""
+        return mapping(self.metadata(task).get("scoring"))
+
     def samples(self, task: str) -> Iterator[Sample | Damage]:
         """The logged samples of a task, in the order of the file."""
         file = self.samples_files[task]
@@ -114,7 +119,7 @@ class Files:
         doc = logged.get("doc")
         if not isinstance(doc, dict):
             return Damage(file.name, line, "it has no doc")
-        return Sample(task, self.benchmarks[task], line, bool(self.judging(task)), doc, logged)
+        return Sample(task, self.benchmarks[task], line, bool(self.judging(task) or self.scoring(task)), doc, logged)
 
 
 def read(where: str | Path) -> Files:
@@ -143,7 +148,7 @@ def benchmark_of(config: dict[str, Any]) -> str | None:
     """Which benchmark a task belongs to, by its stored configuration alone; None for one of other kinds."""
     metadata = mapping(config.get("metadata"))
     name = metadata.get("benchmark") or mapping(metadata.get("judging")).get("benchmark")
-    return name if name in ("air_bench_chat", "intima") else None
+    return name if name in BENCHMARKS else None
 
 
 def read_results(file: Path) -> dict[str, Any]:

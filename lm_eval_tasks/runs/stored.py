@@ -30,6 +30,10 @@ DATA_SETTINGS = (
 """Settings of what was asked, which later judging cannot change."""
 
 
+WITHOUT_JUDGE = "air_bench_foundation"
+"""The benchmark whose answers no judge scores; its samples are never judged again."""
+
+
 @dataclass(frozen=True)
 class StoredRun:
     """What a run left on disk.
@@ -104,6 +108,11 @@ class StoredRun:
         """The commit of the data that a task read, where it was known."""
         return self.files.metadata(task).get("data_revision")
 
+    def of_answers(self, task: str) -> dict[str, Any]:
+        """What a task noted of its data, for the results of judging its answers again."""
+        noted = self.files.metadata(task).get("data")
+        return {"data": noted} if isinstance(noted, dict) else {}
+
     def left_out(self, task: str) -> dict[str, list[str]]:
         """What a task had to leave out of its data, by cause."""
         return self.files.metadata(task).get("left_out") or self.judging(task).get("left_out") or {}
@@ -161,15 +170,16 @@ def _agreed(each: list[dict[str, Any]]) -> dict[str, Any]:
 @lru_cache(maxsize=2)  # every task of a run reads it
 def _load_run(path: Path, _mtime_ns: int) -> StoredRun:
     files = read(path)
-    if not files.samples_files:
+    judged = [task for task, benchmark in files.benchmarks.items() if benchmark != WITHOUT_JUDGE]
+    there = [task for task in judged if task in files.samples_files]
+    if not there:
         raise ValueError(
             f"{files.results_file.parent} holds no samples of a judged task from {files.date}: only a run with "
             "--log_samples or --predict_only can be judged again."
         )
-    there = [task for task in files.benchmarks if task in files.samples_files]
     run = StoredRun(files, {task: _samples_of(files, task) for task in there})
     if not run.finished:
-        return StoredRun(files, run.samples, tuple(task for task in files.benchmarks if task not in there))
+        return StoredRun(files, run.samples, tuple(task for task in judged if task not in there))
     _check_complete(run)
     return run
 
@@ -206,7 +216,7 @@ def _doc_hash(doc: dict[str, Any]) -> str:
 def _check_complete(run: StoredRun) -> None:
     """Refuse a run whose samples are not all there, or not its own."""
     for task, counts in mapping(run.results.get("n-samples")).items():
-        if task not in run.files.benchmarks:
+        if run.files.benchmarks.get(task, WITHOUT_JUDGE) == WITHOUT_JUDGE:
             continue
         if task not in run.samples:
             file = run.folder / f"samples_{task}_{run.files.date}.jsonl"

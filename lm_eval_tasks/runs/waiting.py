@@ -1,4 +1,4 @@
-"""Answers in waiting: written to disk before they are judged, and removed when all of the run's are judged.
+"""Answers in waiting: written to disk before they are judged, and removed when all of the run's are judged and written.
 
 lm-eval writes samples at the very end and keeps answers only with ``--use_cache``; a crash while judging would lose
 what the model was paid for. The files have the form of lm-eval's own files, so that one reader reads both.
@@ -6,10 +6,12 @@ what the model was paid for. The files have the form of lm-eval's own files, so 
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterable
 from datetime import datetime
@@ -20,6 +22,7 @@ from lm_eval_tasks.harness.compat import handle_non_serializable, hash_string, i
 from lm_eval_tasks.judge.cache import cache_folder
 from lm_eval_tasks.runs.answers import Answer, Unanswered
 from lm_eval_tasks.runs.plain import mapping
+from lm_eval_tasks.server.keys import without_keys
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -40,6 +43,9 @@ class Keeps(Protocol):
 
 _command: dict[str, Any] = {}
 """What the command of this process said of the model; empty where lm-eval's own command or Python is used."""
+
+_judged: list[Path] = []
+"""Folders of runs that are judged, and whose results lm-eval has still to write."""
 
 _unfinished: dict[Path, set[str]] = {}
 """Of each folder that this process wrote: the tasks that are not judged yet. All files stay until the last one is."""
@@ -74,7 +80,7 @@ def save(tasks: Iterable[Keeps]) -> None:
             with part.open("w", encoding="utf-8", errors="replace") as file:
                 for instance in task.instances:
                     sample = json.dumps(_sample(instance), ensure_ascii=False, default=handle_non_serializable)
-                    file.write(f"{sample}\n")
+                    file.write(f"{without_keys(sample)}\n")
             part.replace(path)  # whole or not at all
         except OSError as error:
             log.warning(
@@ -93,7 +99,7 @@ def path_of(task: Keeps) -> Path | None:
 
 
 def forget(task: Keeps) -> None:
-    """Note that a task's answers are all judged; with the last task of its run, the files of all of them go.
+    """Note that a task's answers are all judged; with the last task of its run, the files of all of them may go.
 
     Until then they stay, because an average of what is left would not be the run's. What is judged already costs
     nothing the second time: its verdicts are in the cache.
@@ -106,7 +112,29 @@ def forget(task: Keeps) -> None:
     unfinished.discard(task.task_name)
     if not unfinished:
         _unfinished.pop(folder, None)
+        if not _judged:
+            atexit.register(_at_exit)
+        _judged.append(folder)
+
+
+def remove_judged() -> None:
+    """Remove the files of runs that are judged, now that lm-eval has written what it writes of them."""
+    for folder in _judged:
         shutil.rmtree(folder, ignore_errors=True)
+    _judged.clear()
+
+
+def keep_judged() -> list[Path]:
+    """Let the files of runs that are judged stay, because their results are not written; returns the folders."""
+    kept = list(_judged)
+    _judged.clear()
+    return kept
+
+
+def _at_exit() -> None:
+    """lm-eval's own command tells nobody that it has written; an error that nobody caught says that it has not."""
+    if getattr(sys, "last_value", None) is None:
+        remove_judged()
 
 
 def _sample(instance: Any) -> dict[str, Any]:
@@ -141,7 +169,8 @@ def _note_run(folder: Path, tasks: Iterable[Keeps]) -> None:
         run |= {key: noted[key] for key in ("rank", "ranks")}
         run["config"] = {"model": noted["model"], "limit": _most(run["n-samples"]), **_command}
     part = file.with_suffix(".part")
-    part.write_text(json.dumps(run, ensure_ascii=False, default=handle_non_serializable), encoding="utf-8")
+    text = json.dumps(run, ensure_ascii=False, default=handle_non_serializable)
+    part.write_text(without_keys(text), encoding="utf-8")
     part.replace(file)
 
 

@@ -7,6 +7,7 @@ to, by ``outcome.py``'s table: another try, another way to ask, or the end of as
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import re
@@ -15,7 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 import openai
@@ -82,13 +83,19 @@ class Server:
     verify: bool | ssl.SSLContext = True
 
 
+def shown(url: str) -> str:
+    """An address as it may be shown: without a user name, a password and a query, which may hold keys."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
 class Client:
     """Calls to one server. To be made and used in one event loop.
 
     Attributes:
         given_up: optional fields that the server refused; see ``dialect.EFFECT``.
         stopped: why no further call is made, or None.
-        gone: whether that is because the server is not there.
+        refuses: whether that is because it refused many requests alike.
         last: how the last call ended.
         calls: requests made, each try counted.
     """
@@ -98,7 +105,7 @@ class Client:
         self.pace = Pace(server.who, server.concurrency, server.patience)
         self.given_up: frozenset[str] = frozenset()
         self.stopped: str | None = None
-        self.gone = False
+        self.refuses = False
         self.last: Outcome | None = None
         self.calls = 0
         self._taken: set[str] = set()  # fields of requests that were answered
@@ -198,23 +205,23 @@ class Client:
                 count = self._alike[1] + 1
             self._alike = (mark, count)
             if count >= ALIKE:
-                self._stop(f"{who}: {count} requests in a row, each time: {outcome.explained()}")
+                self._stop(f"{who}: {count} requests in a row, each time: {outcome.explained()}", refuses=True)
         elif outcome.kind in (Kind.BUSY, Kind.LOST):
             seconds = self.pace.in_trouble_for()
             if self.pace.has_gone():
-                self._stop(f"{who} has gone: no success for {seconds:.0f} s: {outcome.explained()}", gone=True)
+                self._stop(f"{who} has gone: no success for {seconds:.0f} s: {outcome.explained()}")
             elif not self.pace.proven and outcome.kind is Kind.LOST:
                 start = "" if outcome.status else f"; start it, or set {self.server.options['address']}"
-                self._stop(f"{who} does not answer: {outcome.explained()}{start}", gone=True)
+                self._stop(f"{who} does not answer: {outcome.explained()}{start}")
         return outcome
 
-    def _stop(self, why: str, gone: bool = False) -> None:
+    def _stop(self, why: str, refuses: bool = False) -> None:
         if self.stopped is None:
-            self.stopped, self.gone = without_keys(why), gone
+            self.stopped, self.refuses = without_keys(why), refuses
 
     def begin(self) -> None:
         """Ask again after an end, as with another run."""
-        self.stopped, self.gone, self._alike = None, False, ((), 0)
+        self.stopped, self.refuses, self._alike = None, False, ((), 0)
         self.pace.forget_trouble()
 
     async def _negotiated(
@@ -224,10 +231,9 @@ class Client:
         while True:
             spoken = self.given_up
             outcome = await self._send(request, spoken, encode)
-            limit = named_limit(outcome, request.get("max_tokens"))
-            if limit is not None:
-                request = {**request, "max_tokens": limit}
-                continue
+            within = await self._within_limit(request, spoken, encode, outcome)
+            if within is not None:
+                return within
             if outcome.status not in _MAY_CONCERN_A_FIELD or outcome.answered or outcome.kind is Kind.HOPELESS:
                 return outcome
             if outcome.status >= 500 and not self._may_guess(request, outcome):
@@ -237,6 +243,22 @@ class Client:
                     if self.given_up == spoken:
                         guess = (again or outcome.kind is Kind.REFUSED) and self._may_guess(request, outcome)
                         return await self._otherwise(request, spoken, encode, outcome, guess)
+
+    async def _within_limit(
+        self,
+        request: dict[str, Any],
+        spoken: frozenset[str],
+        encode: Callable[[dict[str, Any]], Pieces],
+        refusal: Outcome,
+    ) -> Outcome | None:
+        """The same call with the room that a refusal names; None where it names none or that does not help."""
+        outcome = refusal
+        while (limit := named_limit(outcome, request.get("max_tokens"))) is not None:
+            request = {**request, "max_tokens": limit}
+            outcome = await self._send(request, spoken, encode)
+            if outcome.answered:
+                return outcome
+        return None
 
     def _may_guess(self, request: dict[str, Any], refusal: Outcome) -> bool:
         """Whether a refusal that names no field may still be due to one: no request with such fields was answered."""
@@ -251,15 +273,28 @@ class Client:
         refusal: Outcome,
         guess: bool,
     ) -> Outcome:
-        """Leave out one field after the other; what helped is left out from now on, and nothing else."""
-        without, outcome = set(spoken), refusal
+        """Leave out one field after the other; what was left out when it helped stays out from now on.
+
+        Where that was guessed, the whole request is made once more: if it is taken now, the refusal had passed by
+        itself and teaches nothing.
+        """
+        without, outcome, guessed = set(spoken), refusal, False
         while (name := next_to_give_up(outcome, request, without, guess)) is not None:
+            guessed |= next_to_give_up(outcome, request, without, guess=False) is None
             without.add(name)
             outcome = await self._send(request, without, encode)
-            if outcome.answered or outcome.reason == FILTERED:
+            if outcome.answered:
+                if guessed:
+                    whole = await self._send(request, spoken, encode)
+                    if whole.answered:
+                        return whole
                 self._learn(without, refusal)
                 return outcome
-            if outcome.kind in (Kind.HOPELESS, Kind.BUSY) or (outcome.kind is Kind.LOST and not outcome.status):
+            if (
+                outcome.reason == FILTERED
+                or outcome.kind in (Kind.HOPELESS, Kind.BUSY)
+                or (outcome.kind is Kind.LOST and not outcome.status)
+            ):
                 return outcome
         if guess:
             self._guessed.add(_fingerprint(refusal))
@@ -338,6 +373,11 @@ def _connect(server: Server) -> tuple[str, openai.AsyncOpenAI]:
     parts = urlsplit(server.url)
     query = dict(parse_qsl(parts.query))
     headers: dict[str, Any] = dict(server.headers)
+    know(parts.password, *(value for name, value in query.items() if name != "api-version"))
+    if parts.username:  # HTTP libraries take it from the address or a header, and not with another key beside it
+        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+        parts = parts._replace(netloc=parts.netloc.rpartition("@")[2])
     own_way = bool(headers) and "authorization" not in map(str.lower, headers)
     if "api-version" in query and not headers:
         headers["api-key"], own_way = server.key, True  # Azure's own

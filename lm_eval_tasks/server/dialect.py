@@ -37,6 +37,9 @@ EFFECT = {
 }
 """What is then done otherwise, in the words of the log."""
 
+_LEAST_ROOM = 16
+"""Tokens; a smaller number in a refusal is no limit of a reply."""
+_DATE = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}\b")  # as in a version of an API
 _NUMBER = re.compile(r"(?<![\w.])[0-9]{1,9}(?![\w]|\.[0-9])")
 
 
@@ -100,6 +103,6 @@ def named_limit(outcome: Outcome, asked: int | None) -> int | None:
         return None
     if not re.search(r"max_?(completion_|output_|new_)?tokens|completion tokens|output tokens", outcome.words, re.I):
         return None
-    smaller = [int(n) for n in _NUMBER.findall(outcome.words) if 1 < int(n) < asked]
-    smaller = [n for n in smaller if n != outcome.status]
-    return max(smaller, default=None)
+    words = _DATE.sub("", outcome.words)
+    smaller = (int(number) for number in _NUMBER.findall(words))
+    return max((n for n in smaller if _LEAST_ROOM <= n < asked and n != outcome.status), default=None)

@@ -2,19 +2,141 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import os
+import re
+import traceback
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from lm_eval_tasks.settings import is_name_of_variable
+
 _LEAST = 8
 """A shorter key is not looked for: it would be found in ordinary text."""
+
+_VARIABLES = ("JUDGE_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+
+_NAMES = re.compile(
+    r"(?i)(?:.*[-_])?(?:api[-_]?key|apikey|(?:auth|access|api|hf|bearer|session)[-_]?token|secret|password|passwd|"
+    r"authorization|credentials?|cookie)|token|key|auth"
+)
+"""Options and headers whose value is a key; ``think_end_token`` and ``max_tokens`` are none."""
+
+_PLAIN_HEADERS = re.compile(
+    r"(?i)accept(-.*)?|content-.*|user-agent|host|referer|origin|connection|x-title|http-referer|.*-version"
+)
+
+_WORD = re.compile("[A-Za-z][a-z]{,18}")
 
 _known: set[str] = set()
 
 
 def know(*keys: str | None) -> None:
-    """Remember keys, so that ``without_keys`` finds them."""
-    _known.update(key for key in keys if key and len(key) >= _LEAST)
+    """Remember keys, so that ``without_keys`` finds them, also as they stand in an address or in JSON."""
+    for key in keys:
+        if key and len(key) >= _LEAST:
+            _known.update({key, quote(key, safe=""), json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1]})
+
+
+def know_variables(*names: str | None) -> None:
+    """Remember the keys that are in the environment.
+
+    Args:
+        names: variables besides the usual ones; a name that none has may be a key in its place.
+    """
+    know(*(os.environ.get(name, "").strip() for name in (*_VARIABLES, *filter(None, names))))
+    know(*(name for name in filter(None, names) if name not in os.environ and not is_name_of_variable(name)))
+
+
+def know_options(options: Any, name: str = "") -> None:
+    """Remember the keys among options such as ``--model_args``, however deep: by their names, headers, addresses."""
+    if isinstance(options, Mapping):
+        headers = re.fullmatch(r"(?i)(?:.*_)?headers?", name)
+        for key, value in options.items():
+            plain = headers and _PLAIN_HEADERS.fullmatch(str(key))
+            know_options(value, "api_key" if headers and not plain else str(key))
+    elif isinstance(options, (list, tuple)):
+        for value in options:
+            know_options(value, name)
+    elif isinstance(options, str):
+        if re.match(r"(?i)https?://", options):
+            _know_address(options)
+        elif re.fullmatch(r"(?i)(?:.*_)?headers?", name) or _NAMES.fullmatch(name):
+            know(options, re.sub(r"(?i)^.*?\b(bearer|basic|token|apikey)\s+", "", options))
+
+
+def _know_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    know(password, None if len(password) >= _LEAST else user)  # a user name alone is a key
+    know(*(value for name, value in parse_qsl(parts.query) if not _PLAIN_HEADERS.fullmatch(name)))
 
 
 def without_keys(text: str) -> str:
-    """The text with ``[key]`` for each known key; for a server's words, never for a reply that is still to be read."""
-    for key in _known:
-        text = text.replace(key, "[key]")
+    """The text with ``[key]`` for each known key; never for a reply that is still to be read."""
+    for key in sorted(_known, key=len, reverse=True):
+        if key in text:
+            text = text.replace(key, "[key]")
     return text
+
+
+def know_words(words: Iterable[str]) -> None:
+    """Remember the keys on a command line, in the forms that ``--model_args`` and ``--metadata`` have."""
+    for word in words:
+        try:
+            know_options(json.loads(word))
+        except (ValueError, RecursionError):
+            know_options(dict(part.split("=", 1) for part in word.split(",") if "=" in part))
+
+
+def answer_without_keys(text: str) -> str:
+    """The same for a model's answer, in which a key that is an ordinary word (``placeholder``) is left as it is."""
+    for key in sorted(_known, key=len, reverse=True):
+        if key in text and not _WORD.fullmatch(key):
+            text = text.replace(key, "[key]")
+    return text
+
+
+def masked(value: Any) -> Any:
+    """The same data with ``[key]`` for each known key in its texts."""
+    if isinstance(value, str):
+        shown = without_keys(value)
+        return value if shown == value else shown
+    if isinstance(value, Mapping):
+        return {masked(key): masked(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [masked(one) for one in value] if isinstance(value, list) else tuple(masked(one) for one in value)
+    return value
+
+
+class _Filter(logging.Filter):
+    """Takes known keys out of what a handler is about to write."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not _known:
+            return True
+        try:
+            said = record.getMessage()
+        except Exception:  # the handler says what is wrong with it
+            return True
+        shown = without_keys(said)
+        if shown != said:
+            record.msg, record.args = shown, ()
+        if record.exc_info and record.exc_info[0]:
+            record.exc_text = without_keys("".join(traceback.format_exception(*record.exc_info)).rstrip())
+        return True
+
+
+_filter = _Filter()
+
+
+def guard_logs() -> None:
+    """Put the filter on every handler that lm-eval and this process have by now; may be called again."""
+    for name in (None, "lm_eval"):
+        for handler in logging.getLogger(name).handlers:
+            handler.addFilter(_filter)  # which is put on once only

@@ -201,6 +201,8 @@ def _completion(data: Any, body: bytes, headers: Mapping[str, str], max_tokens: 
     }
     if kind is Kind.REPLY and not text.strip() and message.get("tool_calls"):
         kind = Kind.BROKEN
+    if kind is Kind.REPLY and not (text.strip() or thought or refusal) and _is_no_silence(message, spelled):
+        return Outcome(Kind.BROKEN, reason="malformed reply: no text", words=_as_text(body), **about)
     if kind is Kind.REFUSED:
         return Outcome(kind, reason=FILTERED, words=f"finish_reason {about['finish']}", code="content_filter", **about)
     reason = {Kind.CUT: "cut short", Kind.BROKEN: f"broken off (finish_reason {about['finish'] or 'none'})"}
@@ -250,6 +252,17 @@ def _text_of(message: dict[str, Any]) -> tuple[str, bool]:
         isinstance(message.get(f), str) and message[f] for f in ("reasoning_content", "reasoning", "thinking")
     )
     return "".join(texts), thought
+
+
+def _is_no_silence(message: dict[str, Any], spelled: Any) -> bool:
+    """Whether an empty message is something else than a model that said nothing and whose server says so."""
+    content = message.get("content")
+    if content is None:
+        return "content" not in message or not spelled
+    if isinstance(content, list):
+        texts = [part.get("text") if isinstance(part, dict) else part for part in content]
+        return not all(isinstance(text, str) for text in texts)
+    return not isinstance(content, str)
 
 
 def _about(answer: dict[str, Any]) -> dict[str, Any]:
@@ -355,7 +368,7 @@ def _error_in(data: Any) -> dict[str, Any] | None:
     error = data.get("error")
     if isinstance(error, dict) and error:
         return {**error, "param": error.get("param")}
-    if isinstance(error, str) and error:
+    if error:  # a text, or whatever else somebody puts there
         return {**{k: data.get(k) for k in ("code", "type", "status")}, "message": error}
     if data.get("object") == "error" or ("choices" not in data and ("message" in data or "detail" in data)):
         return {"code": data.get("code"), "type": data.get("type"), "message": data.get("message", data.get("detail"))}

@@ -1,0 +1,1 @@
+"""AIR-Bench Foundation: questions of two or four choices about clips, scored without a judge."""

@@ -1,0 +1,239 @@
+"""AIR-Bench Foundation's tasks, how an answer becomes a letter, and what a letter is worth. No I/O.
+
+Sources: the paper (arXiv 2402.07729), the official ``score_foundation.py`` and its README.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lm_eval_tasks.judge.question import NoVerdict, without_reasoning
+
+LETTERS = "ABCD"
+
+
+class Task(NamedTuple):
+    """A task: its category, its records in the official release, and what guessing reaches (paper, appendix A)."""
+
+    category: str
+    records: int
+    chance: float = 0.25
+
+
+TASKS = {
+    "Speech_Grounding": Task("speech", 981),
+    "Spoken_Language_Identification": Task("speech", 1000),
+    "Speaker_Gender_Recognition": Task("speech", 1992, 0.5),
+    "Speaker_Emotion_Recontion": Task("speech", 2000),
+    "Speaker_Age_Prediction": Task("speech", 1000),
+    "Speech_Entity_Reconition": Task("speech", 1000),
+    "Speaker_Intent_Classification": Task("speech", 1000),
+    "Speaker_Number_Verification": Task("speech", 1000),
+    "Synthesized_Voice_Detection": Task("speech", 1000, 0.5),
+    "Audio_Grounding": Task("sound", 896),
+    "vocal_sound_classification": Task("sound", 1000),
+    "Acoustic_Scene_Classification": Task("sound", 2000),
+    "Sound_AQA": Task("sound", 2000),
+    "Music_Instruments_Classfication": Task("music", 2000),
+    "Music_Genre_Recognition": Task("music", 2000),
+    "Music_Midi_Pitch_Analysis": Task("music", 1000),
+    "Music_Midi_Velocity_Analysis": Task("music", 1000),
+    "Music_AQA": Task("music", 814),
+    "Music_Mood_Recognition": Task("music", 1000),
+}
+"""The tasks as the data spells them. Numbers of records: as a third party counted the metadata."""
+
+CATEGORY = {name: task.category for name, task in TASKS.items()}
+RECORDS = {name: task.records for name, task in TASKS.items()}
+
+NO_ANSWER = "no answer"
+"""How the reason begins of a doc that the model did not answer."""
+
+EMPTY_ANSWER = "empty answer: failure or silence cannot be told apart with this model"
+
+
+def check_tasks(names: Iterable[str]) -> None:
+    """Raise a ValueError that lists the valid names if one is unknown."""
+    for name in names:
+        if name not in TASKS:
+            raise ValueError(f"air_bench_foundation: tasks: unknown task {name!r}. Valid names: {', '.join(TASKS)}.")
+
+
+def choices_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """Letter -> text of the choices that a record has; a missing or empty one is none."""
+    found = {letter: record.get(f"choice_{letter.lower()}") for letter in LETTERS}
+    return {letter: str(text) for letter, text in found.items() if text is not None and str(text).strip()}
+
+
+def fault(record: Mapping[str, Any]) -> str | None:
+    """What is wrong with a record: its answer is the text of a choice, compared as text, or the record is odd."""
+    right = str(record["answer_gt"])
+    return None if right in choices_of(record).values() else "answer_gt is the text of none of its choices"
+
+
+def right_letter(record: Mapping[str, Any]) -> str:
+    """The letter of the right choice; of equal choices the first, as in the official script."""
+    return next(letter for letter, text in choices_of(record).items() if text == str(record["answer_gt"]))
+
+
+# From answer to letter
+
+_LETTER = r"(?:option |choice )?[(\[\"']?(?P<letter>[A-D])[)\]\"']?"
+_ALONE = re.compile(rf"(?P<head>{_LETTER} ?[.:,;-]?)(?: (?P<text>.+))?", re.DOTALL)
+_LOWER = re.compile(r"[(\[\"']?([a-d])[)\]\"']?[.:]?")
+_ANNOUNCED = re.compile(
+    r"(?:(?:so|thus|therefore|hence|ok|okay|sure),? )?(?:(?:the|my) )?"
+    r"(?:(?:final|correct|right|best|most (?:suitable|likely)) )*"
+    r"(?:answer|option|choice)(?: is| would be| should be)?(?: ?:)? (.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_TAIL = re.compile(r"[.,;:)]\s.+|\s(?:because|since)\s.+", re.DOTALL)
+_OTHER_LETTER = re.compile(r"(?<![\w'])(?:[B-D]|A(?!\s+[a-z]))(?![\w'])")
+_WRAPPED = re.compile(r"\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}")
+_EMPHASIS = re.compile(r"[*`]{1,3}")
+
+
+def read_letter(answer: str, choices: Mapping[str, str]) -> str | None:
+    """The letter that an answer names, or None where it names none or more than one.
+
+    After any reasoning the answer is, or has as its first or last line: a letter alone ("B", "B.", "(B)"), a letter
+    with the text of its own choice ("B. rain"), either of them announced ("The answer is B"), or the full text of
+    exactly one choice. Nothing is guessed: "A dog barks" is no A. Lines that name different letters name none, unless
+    one is announced.
+
+    Args:
+        answer: the model's own words.
+        choices: letter -> text, of the choices that exist.
+    """
+    try:
+        said = without_reasoning(answer)
+    except NoVerdict:
+        return None
+    lines = [" ".join(line.split()) for line in _WRAPPED.sub(r"\1", said).splitlines() if line.strip()]
+    if not lines:
+        return None
+    whole = _letter_of(" ".join(lines), choices, announced=None)
+    if whole:
+        return whole
+    for announced in (True, False):
+        found = {place: _letter_of(line, choices, announced) for place, line in enumerate(lines)}
+        named = {letter for letter in found.values() if letter}
+        if len(named) > 1:
+            return None
+        if named and (found[0] or found[len(lines) - 1]):
+            return named.pop()
+    return None
+
+
+def _letter_of(line: str, choices: Mapping[str, str], announced: bool | None) -> str | None:
+    """The letter of a line; ``announced``: only where it is announced, only where not, or (None) either way."""
+    line = _EMPHASIS.sub("", line).strip()
+    start = _ANNOUNCED.fullmatch(line)
+    if announced is not None and announced != bool(start):
+        return None
+    text = start[1].strip() if start else line
+    if (lower := _LOWER.fullmatch(text)) and text != ("a" if start else ""):  # "the answer is a" may be a cut sentence
+        return lower[1].upper()
+    found = _named(text, choices, by_text=bool(start) or announced is None)
+    return found or (_first_of(text) if start else None)
+
+
+def _named(text: str, choices: Mapping[str, str], by_text: bool = True) -> str | None:
+    """A letter alone or with the text of its own choice; else the choice of which this is the full text."""
+    found = _ALONE.fullmatch(text)
+    if found and found["text"] is None:
+        return found["letter"]
+    same = {choice: letter for letter, choice in reversed(choices.items()) if _same(text, choice)}
+    if found and found["head"] != "A" and _same(found["text"], choices.get(found["letter"])):  # "A dog" is no A
+        same[choices[found["letter"]]] = found["letter"]
+        by_text = True
+    return next(iter(same.values())) if by_text and len(same) == 1 else None
+
+
+def _first_of(text: str) -> str | None:
+    """The letter at the head of an announced sentence that goes on, and names no other letter."""
+    found = re.match(_LETTER, text)
+    tail = text[found.end() :] if found else ""
+    return found["letter"] if found and _TAIL.fullmatch(tail) and not _OTHER_LETTER.search(tail) else None
+
+
+def _same(text: str, choice: str | None) -> bool:
+    return choice is not None and _bare(text) == _bare(choice) != ""
+
+
+def _bare(text: str) -> str:
+    """Text without case, white space around it, quotes and a full stop; nothing else is taken for the same."""
+    return " ".join(text.split()).strip(" \"'.").casefold()
+
+
+def official_letter(answer: str) -> str | None:
+    """The letter by the official rule: the first character, else the last but one ("The answer is A."), else none."""
+    text = answer.strip().replace("\n", "")
+    for character in (text[:1], text[-2:-1]):
+        if character and character in LETTERS:
+            return character
+    return None
+
+
+# What an answer is worth
+
+
+def reading(doc: Mapping[str, Any], answer: str, missing: str | None = None) -> dict[str, Any]:
+    """What is made of one answer, as JSON data that is logged with the sample.
+
+    Args:
+        doc: with its choices and the right answer.
+        answer: the model's own words.
+        missing: why there is no answer, which is never right and never wrong.
+
+    Returns:
+        ``judged`` (whether it counts), ``reason`` (why not), ``letter`` and ``official_letter`` (each None where the
+        rule finds none), ``correct`` (no letter is wrong; None where it does not count) and ``official_correct`` (None
+        where the official rule finds no letter: there such an answer leaves the denominator).
+    """
+    if missing:
+        names = ("letter", "official_letter", "correct", "official_correct")
+        return {"judged": False, "reason": missing, **dict.fromkeys(names)}
+    choices = choices_of(doc)
+    letter, official = read_letter(answer, choices), official_letter(answer)
+    return {
+        "judged": True,
+        "reason": None,
+        "letter": letter,
+        "official_letter": official,
+        "correct": letter is not None and choices.get(letter) == str(doc["answer_gt"]),
+        "official_correct": None if official is None else official == right_letter(doc),
+    }
+
+
+def metrics(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The metrics of one doc: means over its answers (one, unless the task repeats).
+
+    Returns:
+        ``acc``, where the doc was answered, and ``official_acc``, where the official rule finds a letter; 0 to 1.
+    """
+    found = {"acc": "correct", "official_acc": "official_correct"}
+    values = {name: [float(r[key]) for r in records if r[key] is not None] for name, key in found.items()}
+    return {name: sum(each) / len(each) for name, each in values.items() if each}
+
+
+def summary(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """How the answers of a task were read, in numbers and dicts of numbers, which add up over ranks.
+
+    Returns:
+        ``docs`` (answers, where the task repeats), ``scored``, ``no_letter`` (wrong in ``acc``),
+        ``official_no_letter`` (in neither part of ``official_acc``) and ``unanswered`` (reason -> answers,
+        which are in no number).
+    """
+    records = list(records)
+    scored = [record for record in records if record["judged"]]
+    return {
+        "docs": len(records),
+        "scored": len(scored),
+        "no_letter": sum(record["letter"] is None for record in scored),
+        "official_no_letter": sum(record["official_letter"] is None for record in scored),
+        "unanswered": dict(Counter(record["reason"] for record in records if not record["judged"])),
+    }

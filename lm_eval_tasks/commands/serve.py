@@ -1,0 +1,255 @@
+"""``lm-eval-tasks run --serve COMMAND``: a server that is started for a run and ended with it, whatever happens.
+
+The server is the child of a small guard process (this module, run as a program), which holds the reading end of a pipe
+from the run. When the run ends, in whatever way, the pipe closes, and the guard ends the server's whole process group.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import re
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+import yaml
+
+from lm_eval_tasks.errors import ModelUnavailable
+
+OWN_MODEL = "audio-chat-completions"
+HELP = """
+options of lm-eval-tasks run itself:
+  --serve COMMAND         start this server for the run and end it with the run. {port} in it becomes a free port,
+                          as in --serve 'vllm serve MODEL --port {port}'. Any OpenAI-compatible server will do.
+  --serve_timeout SECONDS how long it may take to come up (default: 1800)
+"""
+
+_SHOWN = 20  # lines of the server's log
+_GRACE = 15.0  # seconds from the polite signal to the other one
+_EVERY = 30.0  # seconds between two progress lines where there is no terminal
+
+
+def main(arguments: list[str]) -> int:
+    """Run the harness, with a server of its own if ``--serve`` asks for one.
+
+    Args:
+        arguments: what follows ``lm-eval-tasks run``.
+
+    Returns:
+        Exit status.
+
+    Raises:
+        ModelUnavailable: the server does not come up.
+        ValueError: ``--serve`` can't be used so.
+    """
+    from lm_eval_tasks.commands.run import main as run
+
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    own.add_argument("--serve")
+    own.add_argument("--serve_timeout", type=float, default=1800.0)
+    given, rest = own.parse_known_args(arguments)
+    if {"-h", "--help"} & set(rest):
+        try:
+            return run(rest)
+        finally:  # which the harness's help ends as well
+            print(HELP)
+    if given.serve is None:
+        return run(rest)
+    words = shlex.split(given.serve)
+    if not any("{port}" in word for word in words):
+        raise ValueError("--serve: the command must hold {port}, for instance --serve 'vllm serve MODEL --port {port}'")
+    known = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    known.add_argument("--output_path", "-o")
+    known.add_argument("--model_args", "-a", nargs="+", default=[])
+    known.add_argument("--config", "-C")
+    told, _ = known.parse_known_args(rest)
+    if told.config:
+        _refuse_model_in(Path(told.config))
+    port = _free_port(given.serve)
+    command = [word.replace("{port}", str(port)) for word in words]
+    with _without_proxy(), _log_file(told.output_path) as log, running(command, log) as server:
+        models = _wait_for(server, f"http://localhost:{port}/v1", given.serve_timeout)
+        return run([*_own_arguments(port, models, " ".join(told.model_args)), *rest])
+
+
+class Server:
+    """A server behind its guard.
+
+    Attributes:
+        guard: the process that ends it.
+        log: where it writes.
+    """
+
+    def __init__(self, guard: subprocess.Popen[bytes], log: Path) -> None:
+        self.guard, self.log = guard, log
+
+    def last_lines(self) -> str:
+        """The end of its log."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SHOWN:]
+        return "\n".join(f"  {line}" for line in lines) or "  (it has written nothing)"
+
+
+@contextlib.contextmanager
+def running(command: list[str], log: TextIO) -> Iterator[Server]:
+    """A server for the length of a block; says so if it ended before the block did.
+
+    Args:
+        command: program and arguments.
+        log: takes what it writes.
+    """
+    guard = subprocess.Popen(
+        [sys.executable, "-m", __name__, *command],
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # a Ctrl-C is this process's to handle
+    )
+    server = Server(guard, Path(log.name))
+    try:
+        yield server
+    finally:
+        if guard.poll() is not None:
+            print(f"The server has ended. The last lines of {log.name}:\n{server.last_lines()}", file=sys.stderr)
+        guard.stdin.close()
+        guard.wait()
+
+
+def _wait_for(server: Server, url: str, timeout: float) -> list[str]:
+    """Wait until a server answers; returns the models that it names."""
+    began = said = time.monotonic()
+    terminal = sys.stderr.isatty()
+    while True:
+        waited = time.monotonic() - began
+        if (models := _models(url)) is not None:
+            print(
+                f"{chr(13) if terminal else ''}The server is up after {waited:.0f} s. Its log: {server.log}",
+                file=sys.stderr,
+            )
+            return models
+        ended = server.guard.poll()
+        if ended is not None or waited > timeout:
+            what = f"ended with status {ended}" if ended is not None else f"did not answer within {timeout:.0f} s"
+            if ended is None:
+                print(f"The last lines of {server.log}:\n{server.last_lines()}", file=sys.stderr)
+            raise ModelUnavailable(f"--serve: the server {what}; its log is {server.log}")
+        if terminal or time.monotonic() - said > _EVERY:
+            said = time.monotonic()
+            line = f"Waiting for the server: {waited:.0f} s (log: {server.log})"
+            print(f"\r{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
+        time.sleep(0.5)
+
+
+def _models(url: str) -> list[str] | None:
+    """The models that a server names; None as long as it does not answer."""
+    key = os.environ.get("OPENAI_API_KEY", "")
+    request = urllib.request.Request(f"{url}/models", headers={"Authorization": f"Bearer {key}"} if key else {})
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(request, timeout=10) as response:
+            return [model["id"] for model in json.load(response)["data"]]
+    except urllib.error.HTTPError as error:
+        return None if error.code >= 500 else []  # it is up, and says nothing of models
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _own_arguments(port: int, models: list[str], model_args: str) -> list[str]:
+    """What the harness is told of the server; what the user gave comes behind it and wins."""
+    named = {f"base_url=http://localhost:{port}/v1/chat/completions"}
+    if not re.search(r'(?:^|[\s,{"])model"?\s*[=:]', model_args):
+        if len(models) != 1:
+            choice = f"names {len(models)} models ({', '.join(models[:5])})" if models else "names no model"
+            raise ValueError(f"--serve: the server {choice}; add --model_args model=NAME")
+        named.add(f"model={models[0]}")
+    return ["--apply_chat_template", "--model", OWN_MODEL, "--model_args", *sorted(named)]
+
+
+def _refuse_model_in(config: Path) -> None:
+    """A model in lm-eval's file of settings would be overridden by what is said of the server here, and in silence."""
+    found = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
+    named = [key for key in ("model", "model_args") if key in found]
+    if named:
+        raise ValueError(f"--serve: move {' and '.join(named)} from {config} to the command line")
+
+
+def _free_port(command: str) -> int:
+    """A free port, the same for the same command wherever it can be: caches know a server by its address."""
+    first = 20_000 + int(hashlib.sha256(command.encode()).hexdigest(), 16) % 10_000
+    for port in range(first, first + 1000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise ModelUnavailable(f"--serve: no free port from {first} on")
+
+
+def _log_file(output_path: str | None) -> TextIO:
+    """A file beside the results, or in the folder for temporary files."""
+    folder = Path(output_path) if output_path else Path(tempfile.mkdtemp(prefix="lm-eval-tasks-"))
+    folder = folder.parent if folder.suffix == ".json" else folder
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / f"server_{datetime.now().strftime('%Y-%m-%dT%H-%M-%S.%f')}.log").open("w", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _without_proxy() -> Iterator[None]:
+    """No proxy between this process and a server on this machine."""
+    before = {name: os.environ.get(name) for name in ("NO_PROXY", "no_proxy")}
+    around = ",".join(filter(None, [before["NO_PROXY"] or before["no_proxy"], "localhost", "127.0.0.1"]))
+    os.environ.update(NO_PROXY=around, no_proxy=around)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+# The guard
+
+
+def guard(command: list[str]) -> int:
+    """Run a server until it ends or standard input does; then end its process group. Returns the server's status."""
+    try:
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", flush=True)
+        return 127
+    while server.poll() is None and not select.select([sys.stdin.fileno()], [], [], 0.2)[0]:
+        pass
+    end_group(server)
+    return server.returncode if server.returncode >= 0 else 128 - server.returncode
+
+
+def end_group(leader: subprocess.Popen[Any]) -> None:
+    """End all processes of a group, at first politely."""
+    for number, patience in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _GRACE)):
+        until = time.monotonic() + patience
+        try:
+            os.killpg(leader.pid, number)
+            while time.monotonic() < until:
+                leader.poll()  # or it would stay in the group, dead
+                os.killpg(leader.pid, 0)
+                time.sleep(0.05)
+        except (ProcessLookupError, PermissionError):  # the group is gone
+            break
+    leader.wait()
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)  # only the end of the run ends the guard
+    sys.exit(guard(sys.argv[1:]))

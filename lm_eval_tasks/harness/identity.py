@@ -1,0 +1,78 @@
+"""Whose an answer is: lm-eval's answer cache (``--use_cache``) knows requests, and nothing of who answered them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from lm_eval.api.instance import Instance
+
+from lm_eval_tasks.harness import compat
+from lm_eval_tasks.harness.chat import AudioChat
+
+_OWN = ("pretrained", "revision", "peft", "delta", "subfolder")
+"""Attributes by which lm-eval's models on this machine tell what was loaded; ``model`` is an object there."""
+
+_OPTIONS = ("model", "revision", "quantization", "dtype")
+"""The same for those that keep what they pass on to an engine in ``model_args``."""
+
+_NOTE = "lm-eval-tasks: whose answers these are"
+
+
+def identity_of(model: Any) -> dict[str, str]:
+    """Class, name and address of a model on a server; class, path and revision of one on this machine.
+
+    A model may tell what it is in an attribute ``identity`` (a text), where that takes more than these. A user name and
+    a query in an address are left out: they may hold keys.
+    """
+    found: dict[str, Any] = {"class": type(model).__name__}
+    found |= {name: getattr(model, name, None) for name in ("model", "identity", *_OWN)}
+    url = getattr(model, "base_url", None)
+    if isinstance(url, str):
+        parts = urlsplit(url)
+        address = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        found["address"] = address.rstrip("/").removesuffix("/chat/completions")
+    options = getattr(model, "model_args", None)
+    if isinstance(options, dict):
+        found |= {name: str(options[name]) for name in _OPTIONS if options.get(name)}
+    return {name: value for name, value in found.items() if isinstance(value, str) and value}
+
+
+def sign(requests: Iterable[Instance], model: Any) -> None:
+    """Make the model part of what lm-eval hashes for each request; what is sent stays the same.
+
+    A chat carries it itself, and what goes beside a prompt (audio for a model of this machine) does. A plain prompt has
+    no place for it: then the cache is marked as this model's.
+
+    Raises:
+        ValueError: the cache holds answers of another model, or of nobody knows whom.
+    """
+    name, plain = json.dumps(identity_of(model), sort_keys=True), False
+    for request in requests:
+        prompt, *rest = request.args
+        if isinstance(prompt, compat.JsonChatStr):
+            small = prompt.small if isinstance(prompt, AudioChat) else prompt.prompt
+            request.arguments = (AudioChat(small, name), *rest)
+        elif len(rest) > 1 and isinstance(rest[1], dict):
+            request.arguments = (prompt, rest[0], {**rest[1], "model": name}, *rest[2:])
+        else:
+            plain = True
+    if plain:
+        _mark(model, name)
+
+
+def _mark(model: Any, name: str) -> None:
+    answers = compat.answers_kept(model)
+    if answers is None:
+        return
+    noted = answers.get(_NOTE)
+    if noted is None and not len(answers):
+        answers[_NOTE] = name
+    elif noted != name:
+        whose = f"of {noted}" if noted else "that do not say which model gave them"
+        raise ValueError(
+            f"--use_cache: {getattr(answers, 'filename', 'the file')} holds answers {whose}, and prompts without a "
+            f"chat template cannot be told apart there. Name another file for {name}."
+        )

@@ -1,0 +1,144 @@
+"""What every task of this package has, judged or not: its settings, its docs, and what it notes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import datasets
+from lm_eval.api.task import ConfigurableTask
+
+from lm_eval_tasks.harness import compat, notes
+from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
+from lm_eval_tasks.harness.resources import make_room_for
+from lm_eval_tasks.runs import alone, ended
+from lm_eval_tasks.server import keys
+from lm_eval_tasks.settings import read_settings
+
+
+class Docs(list):
+    """Docs as lm-eval reads a ``Dataset``: by index, in order, and by the names of the columns."""
+
+    @property
+    def features(self) -> dict[str, None]:
+        """The columns."""
+        return dict.fromkeys(self[0]) if self else {}
+
+
+class PackTask(ConfigurableTask):
+    """A generative task of one benchmark. A subclass sets ``BENCHMARK`` and defines ``load_docs``.
+
+    Attributes:
+        settings: the benchmark's.
+        left_out: what had to be left out of the data (cause -> names).
+        absent: members of the task's group that do not run, and why.
+    """
+
+    BENCHMARK: str
+    settings: Any
+
+    def __init__(
+        self,
+        data_dir: Any = None,
+        cache_dir: Any = None,
+        download_mode: Any = None,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        config = {key: value for key, value in (config or {}).items() if key != "class"}
+        config["metadata"] = {
+            **(config.get("metadata") or {}),
+            "benchmark": self.BENCHMARK,
+        }  # tells a run of this package
+        self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
+        keys.know_options(config["metadata"])
+        keys.know_variables(getattr(self.settings, "judge_api_key_env", None))
+        keys.guard_logs()
+        config["metadata"] = keys.masked(config["metadata"])  # which lm-eval writes, with --model_args in it
+        self._replayed = config["metadata"].get("replay")
+        self.left_out: dict[str, list[str]] = {}
+        self.absent: dict[str, str] = {}
+        self._ranks = 1
+        self.check_settings()
+        super().__init__(config=config)
+
+    def check_settings(self) -> None:
+        """Refuse settings with which the run could not end; before any data is fetched."""
+
+    def begin(self, what: str, rank: int, calls: int) -> None:
+        """See that nothing stands in the way of generation, before any answer is paid for.
+
+        Args:
+            what: identifies the requests and settings of this task.
+            rank: of this process.
+            calls: how many will be in flight at once.
+
+        Raises:
+            ValueError: another process is at the same, or too few files may be open.
+        """
+        self._lock = f"{what} {rank}"
+        alone.claim(self._lock, f"{self.task_name} is being run with this very model, data and settings")
+        make_room_for(calls)
+
+    def end(self, answers: int = 0, scored: int = 0) -> None:
+        """Note how many answers there were and how many count, for the command's exit status."""
+        ended.note(self.task_name, answers, scored)
+        alone.release(self._lock)
+
+    def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+        """The docs and what had to be left out (cause -> names)."""
+        raise NotImplementedError
+
+    def docs_to_ask(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+        """The docs of this run and what was left out."""
+        return self.load_docs()
+
+    def metric_names(self) -> list[str]:
+        """The metrics that a scored doc has under these settings."""
+        return compat.metrics_of(self)
+
+    def note(self, **noted: Any) -> None:
+        """Put something beside the settings, which lm-eval writes into the results file."""
+        self.config.metadata = {**(self.config.metadata or {}), **noted}
+
+    def note_data_revision(self, commit: str | None) -> None:
+        """Keep the commit of the data beside the settings, which lm-eval writes to the results; to be called once."""
+        if commit:
+            self.note(data_revision=commit)
+
+    def data_revision(self) -> dict[str, str | None]:
+        """The commit that was read, under its name in the results; None where the hub or a folder doesn't tell."""
+        return {"data_revision": (self.config.metadata or {}).get("data_revision")}
+
+    # What lm-eval calls
+
+    def download(self, *_: Any, **__: Any) -> None:
+        """Build the one split from ``docs_to_ask``."""
+        docs, self.left_out = self.docs_to_ask()
+        if self.left_out:  # beside the settings, so that a run that is judged later has it too
+            self.note(left_out=self.left_out)
+        # a list serves lm-eval as well; a Dataset would hold each doc once more, and a further copy from each reading
+        self.dataset = {
+            self.config.test_split: datasets.Dataset.from_list(docs) if self.config.process_docs else Docs(docs)
+        }
+
+    def doc_to_text(self, doc: dict[str, Any], doc_to_text: Any = None) -> Any:
+        """As lm-eval has it, but a template is compiled once; for each doc that would take a third of a millisecond."""
+        template = self.config.doc_to_text if doc_to_text is None else doc_to_text
+        plain = not self.prompt and self.config.doc_to_choice is None
+        if plain and isinstance(template, str) and "{{" in template and template not in self.features:
+            return compat.template(template).render(**doc)
+        return super().doc_to_text(doc, doc_to_text)
+
+    def aggregation(self) -> dict[str, Any]:
+        """The YAML's aggregations; with several ranks the mean skips what ``process_results`` marked as not scored."""
+        functions = super().aggregation()
+        if self._ranks == 1:
+            return functions
+        return {name: JudgedMean() if function is compat.mean else function for name, function in functions.items()}
+
+    def _predicts_only(self) -> bool:
+        return compat.predicts_only(self)
+
+    def _made_with(self) -> dict[str, Any]:
+        """With the answers of all ranks."""
+        told = notes.made_with(self)
+        return told | {"answers": over_ranks(told["answers"], self._ranks)}

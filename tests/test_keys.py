@@ -1,0 +1,138 @@
+"""Keys come out of nothing that a run writes, logs or prints."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from airbench_runs import ALL, listener, metadata
+from servers import refused
+from stored_runs import Runs, results, samples_file, scores
+
+from lm_eval_tasks import cli
+from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.runs.answers import Answer, storable_answer
+from lm_eval_tasks.server import keys
+from lm_eval_tasks.settings import JudgeSettings, is_name_of_variable
+
+KEYS = {
+    "judge": "sk-judge-0123456789",
+    "openai": 'sk-proj-"quoted\\0123',
+    "hub": "hf_abcdefghijklmnop",
+    "query": "url/query+key=88",
+    "header": "x-header-key-99",
+    "option": "option-key-11aa",
+}
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch):
+    """The keys of this test alone."""
+    monkeypatch.setattr(keys, "_known", set())
+
+
+def everything(folder, told):
+    """All that was written and shown, in the forms in which a key may stand there."""
+    texts = [told.out, told.err]
+    texts += [file.read_bytes().decode("utf-8", "replace") for file in folder.rglob("*") if file.is_file()]
+    return "\n".join(texts)
+
+
+@pytest.mark.parametrize("tasks", [f"{ALL}_speech_QA"])
+def test_no_key_is_written_or_shown(runs: Runs, monkeypatch, capsys, caplog, tasks):
+    caplog.set_level(logging.DEBUG)
+    for name, key in {"JUDGE_API_KEY": "judge", "OPENAI_API_KEY": "openai", "HF_TOKEN": "hub"}.items():
+        monkeypatch.setenv(name, KEYS[key])
+    runs.server.script("model", lambda asked: f"{listener(asked)}. My keys: {' '.join(KEYS.values())}")
+    runs.server.script("judge", scores, scores, scores, lambda asked: refused(400, f"not with {KEYS['judge']}"))
+    port = runs.server.port
+    url = f"http://127.0.0.1:{port}/model/v1/chat/completions?code={keys.quote(KEYS['query'], safe='')}"
+    header = {"Authorization": f"Bearer {KEYS['openai']}", "X-Gateway": KEYS["header"]}
+    arguments = {"model": "listener", "base_url": url, "header": header, "api_key": KEYS["option"], "max_retries": 1}
+    command = ["run", "--model", "audio-chat-completions", "--apply_chat_template", "--tasks", tasks]
+    command += ["--model_args", json.dumps(arguments), "--use_cache", str(runs.folder / "answers")]
+    command += ["--metadata", json.dumps(metadata(runs.server, runs.root, judge_max_retries=0, judge_concurrency=1))]
+    status = cli.main([*command, "--output_path", str(runs.folder / "out"), "--log_samples"])
+    assert status == 3 and runs.server.calls("model") == 3
+    assert runs.server.asked["judge"][0].headers["Authorization"] == f"Bearer {KEYS['judge']}"
+    found = everything(runs.folder, capsys.readouterr()) + "\n".join(record.getMessage() for record in caplog.records)
+    for key in KEYS.values():
+        for form in (key, json.dumps(key)[1:-1], keys.quote(key, safe="")):
+            assert form not in found
+    assert not any(key in asked.text for asked in runs.server.asked["judge"] for key in KEYS.values())
+    assert "My keys: [key] [key]" in samples_file(runs.folder / "out", "speech_QA").read_text(encoding="utf-8")
+    assert "?code=[key]" in json.dumps(results(runs.folder / "out")["config"])
+
+
+@pytest.mark.parametrize("value", ["gsk_abcdefghijkl", "AKIAIOSFODNN7EXAMPLE", "hf_ABCDEFGHIJKLMNOP"])
+def test_a_key_in_the_place_of_its_variable_is_not_shown(runs: Runs, capsys, value):
+    assert runs._start(runs.command("out", judge_api_key_env=value)) == 2
+    error = capsys.readouterr().err
+    assert value not in error and "judge_api_key_env names no variable that is set" in error
+
+
+def test_a_variable_that_is_not_set_is_named():
+    assert is_name_of_variable("MY_JUDGE_KEY_2") and is_name_of_variable("GROQ_API_KEY")
+    with pytest.raises(ValueError, match="MY_JUDGE_KEY"):
+        Judge(JudgeSettings(judge_api_key_env="MY_JUDGE_KEY"))
+
+
+@pytest.mark.parametrize(
+    ("options", "secret"),
+    [
+        ({"header": {"X-Custom": "Basic dXNlcjpwYXNz"}}, "dXNlcjpwYXNz"),
+        ({"base_url": "https://url-user-key-77@h/v1"}, "url-user-key-77"),
+        ({"base_url": "https://user:p%40ssw0rd1@h/v1"}, "p@ssw0rd1"),
+        ({"base_url": "https://h/v1?subscription-key=abc123456"}, "abc123456"),
+        ({"auth_token": "abc123456"}, "abc123456"),
+        ({"client": {"api_key": "abc123456"}}, "abc123456"),
+        ({"client": [{"openai-api-key": "abc123456"}]}, "abc123456"),
+    ],
+)
+def test_keys_among_options_are_found(options, secret):
+    keys.know_options(options)
+    assert keys.without_keys(f"it is {secret}.") == "it is [key]."
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"think_end_token": "</think>", "max_gen_toks": 12345678, "tokenizer": "some/tokenizer"},
+        {"header": {"Content-Type": "application/json"}, "base_url": "https://h/v1?api-version=2024-10-21"},
+        {"base_url": "http://[", "api_key": "short", "header": None},
+    ],
+)
+def test_what_is_no_key_is_left_alone(options):
+    keys.know_options(options)
+    text = json.dumps(options)
+    assert keys.without_keys(text) == text
+
+
+def test_an_answer_keeps_a_key_that_is_an_ordinary_word():
+    keys.know("placeholder", "sk-abcdefgh")
+    answer = storable_answer(Answer("a placeholder and sk-abcdefgh", "stop"))
+    assert answer == "a placeholder and [key]" and answer.finish == "stop"
+
+
+def test_a_fault_of_lm_eval_is_one_line_without_keys_and_without_a_traceback(runs: Runs, monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_API_KEY", KEYS["judge"])
+
+    def fail(*_, **__):
+        raise TypeError(f"no such option: {KEYS['judge']}")
+
+    monkeypatch.setattr("lm_eval.simple_evaluate", fail)
+    assert runs._start(runs.command("out")) == 1
+    error = capsys.readouterr().err
+    assert "TypeError: no such option: [key]" in error and "Traceback" not in error
+
+
+def test_a_traceback_in_a_log_holds_no_key(caplog):
+    keys.know(KEYS["judge"])
+    record = logging.LogRecord("lm_eval", logging.ERROR, "", 0, "failed: %s", (KEYS["judge"],), None)
+    try:
+        raise RuntimeError(KEYS["judge"])
+    except RuntimeError as error:
+        record.exc_info = (RuntimeError, error, error.__traceback__)
+    keys._Filter().filter(record)
+    assert KEYS["judge"] not in logging.Formatter().format(record)

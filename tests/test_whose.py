@@ -1,0 +1,81 @@
+"""Whose an answer is, what is no answer, and what a run must say before it costs anything."""
+
+from __future__ import annotations
+
+import pytest
+from airbench_runs import SPEECH_QA, judging, listener, run
+from servers import said
+
+from lm_eval_tasks.settings import check_judge, read_settings
+
+
+def test_one_models_answers_are_never_filed_under_anothers_name(airbench_server, make_data, tmp_path):
+    server, root = airbench_server, make_data(speech_QA=3)
+    options = {"use_cache": str(tmp_path / "answers")}
+    server.script("model", lambda asked: f"{asked.body['model']}: {listener(asked)}")
+    for model, calls in (("one", 3), ("two", 3), ("one", 0)):
+        server.forget()
+        results = run(server, root, SPEECH_QA, options=options, model={"model": model})
+        assert server.calls("model") == calls
+        answers = [sample["resps"][0][0] for sample in results["samples"][SPEECH_QA]]
+        assert all(answer.startswith(f"{model}: ") for answer in answers)
+
+
+@pytest.mark.parametrize(("setting", "judged"), [({}, 2), ({"empty_answers": "judge"}, 3)])
+def test_an_empty_answer_of_a_stock_model_is_no_answer(airbench_server, make_data, setting, judged):
+    airbench_server.script("model", lambda asked: said("") if "question 1?" in asked.text else listener(asked))
+    results = run(airbench_server, make_data(speech_QA=3), SPEECH_QA, **setting)
+    summary = judging(results, "speech_QA")
+    assert summary["judged"] == judged
+    assert sum(count for reason, count in summary["unjudged"].items() if "silence" in reason) == 3 - judged
+
+
+def test_a_failure_of_a_stock_model_inside_a_200_is_no_answer(airbench_server, make_data):
+    from servers import Answer
+
+    bad = Answer(body={"error": {"message": "overloaded", "code": 500}})
+    airbench_server.script("model", lambda asked: bad if "question 1?" in asked.text else listener(asked))
+    assert judging(run(airbench_server, make_data(speech_QA=3), SPEECH_QA), "speech_QA")["judged"] == 2
+
+
+def test_what_is_really_sent_is_in_the_results(airbench_server, make_data):
+    results = run(airbench_server, make_data(speech_QA=1), SPEECH_QA, model={"seed": 7})
+    sent = judging(results, "speech_QA")["generation_sent"]
+    assert (sent["seed"], sent["temperature"], sent["max_tokens"]) == (7, 0.0, 1024) and "messages" not in sent
+
+
+def test_a_stop_string_that_is_not_sent_is_not_in_the_results_as_sent(airbench_server):
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.api_models import JsonChatStr
+
+    from lm_eval_tasks.harness.notes import generation_sent
+    from lm_eval_tasks.models.api import AudioChatCompletions
+
+    model = AudioChatCompletions(base_url=airbench_server.url("model"), model="m")
+    options = {"until": ["<|endoftext|>"], "temperature": 0.0, "max_gen_toks": 9}
+    request = Instance("generate_until", {}, (JsonChatStr("[]"), options), 0, ("t", 0, 1))
+    sent = generation_sent(model, [request])
+    assert "stop" not in sent and sent["max_tokens"] == 9 and options["max_gen_toks"] == 9
+
+
+def test_a_run_without_a_judge_ends_before_any_data_is_read(server, tmp_path, monkeypatch):
+    nowhere = tmp_path / "there is no data here"
+    with pytest.raises(ValueError, match=r"gpt-4-0125-preview, was shut down .* 2026-03-26.*judge_model"):
+        run(server, nowhere, SPEECH_QA, judge_model=None)
+    monkeypatch.setattr("sys.argv", ["lm_eval", "run", "--predict_only"])
+    with pytest.raises(ValueError, match="there is no data here"):
+        run(server, nowhere, SPEECH_QA, judge_model=None)
+
+
+def test_a_judge_that_is_named_anywhere_will_do(monkeypatch):
+    monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_MODEL", "j")
+    check_judge(read_settings("intima", {}))
+
+
+def test_openai_base_url_is_obeyed_unless_the_judges_key_may_belong_elsewhere(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8001/v1")
+    assert read_settings("intima", {}).judge_base_url == "http://127.0.0.1:8001/v1"
+    monkeypatch.setenv("JUDGE_API_KEY", "k")
+    with pytest.raises(ValueError, match="judge_base_url"):
+        read_settings("intima", {})
+    assert read_settings("intima", {"judge_base_url": "http://h/v1"}).judge_base_url == "http://h/v1"
