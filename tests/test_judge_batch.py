@@ -357,7 +357,7 @@ def test_without_a_cache_that_can_be_written_nothing_is_submitted(
     api: BatchServer, make: Callable[..., Judge], tmp_path: Path
 ) -> None:
     judge = make()
-    judge.cache._full = True
+    judge.cache._writable = False
     assert {reason[:30] for reason in values(asked(judge))} == {"batch: the verdict cache canno"}
     assert (len(api.batches), api.files, api.calls) == (0, {}, [])
     with pytest.raises(ValueError, match="needs the verdict cache"):

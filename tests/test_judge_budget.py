@@ -78,7 +78,7 @@ def test_calls_without_an_answer_use_no_tokens(server: Server, make_judge: Calla
 def test_a_run_that_reached_its_cap_goes_on_with_the_same_command(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     monkeypatch.setattr(task.log, "warning", lambda text, *values: lines.append(text % values))
-    out = runs.run("out", judge_max_calls=5, judge_early=False)
+    out = runs.run("out", ends=3, judge_max_calls=5, judge_early=False)
     assert runs.server.calls("judge") == 5
     told = next(line for line in lines if "UNJUDGED" in line)
     assert "judge_max_calls=5 reached" in told and "To finish: run the same command again" in told

@@ -120,7 +120,7 @@ def test_a_clip_without_an_answer_stays_so_however_often_the_run_is_judged_again
     assert cli.main([*run, "--metadata", json.dumps(asked), "--output_path", str(out), "--predict_only"]) == 0
     for again in ("out-rejudged-judge-1", "out-rejudged-judge-1-2"):
         forget_judges()
-        assert cli.main(["rejudge", str(out), "--trust"]) == 0
+        assert cli.main(["rejudge", str(out), "--trust"]) == 3
         out = tmp_path / again
         [samples] = out.rglob("samples_*.jsonl")
         records = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]

@@ -48,7 +48,7 @@ def match(rows: list[Row], settings: AirBenchSettings) -> tuple[Answers, dict[st
         task = fields.get("task_name")
         task = task if isinstance(task, str) and task in CATEGORY else None
         if task and settings.tasks and task not in settings.tasks:
-            answers.leave_out("of a task that is not in tasks", row)
+            answers.leave_out("of a task that is not in tasks", row, lost=False)
             continue
         cause = row.fault or _fault(fields, needs_record=records is None)
         key = (str(task), str(fields.get("uniq_id")))

@@ -47,6 +47,7 @@ def main(args: argparse.Namespace) -> int:
         ValueError: the file has no usable answer, or a setting is wrong; says which.
     """
     from lm_eval_tasks.commands.rejudge import changes_of, free, judge_stored
+    from lm_eval_tasks.runs import ended
     from lm_eval_tasks.runs.files import as_name, read_rows, store
     from lm_eval_tasks.runs.stored import load_run
     from lm_eval_tasks.settings import check_judge, read_settings
@@ -74,7 +75,8 @@ def main(args: argparse.Namespace) -> int:
         stored = load_run(where)
         told = {**_told(answers, rows, file), "all": args.all}
         metadata = {**changes, "replay": str(where), "replay_all": args.all}
-        return judge_stored(stored, stored.top_level(), metadata, output, told)
+        status = judge_stored(stored, stored.top_level(), metadata, output, told)
+    return ended.SOME_UNJUDGED if status == ended.ALL_JUDGED and answers.lost else status
 
 
 def _benchmark_of(rows: list[Row], file: Path) -> str:

@@ -70,7 +70,7 @@ class VerdictCache:
     @property
     def writable(self) -> bool:
         """Whether everything so far could be stored."""
-        return self._db is not None and not self._full
+        return self._db is not None and self._writable and not self._held
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The stored reply of a question, or None."""

@@ -59,6 +59,7 @@ class Answers:
         left_out: task -> what is wrong -> places; the part of ``unusable`` that belongs to a task.
         lacking: task -> in a few words what keeps it from being complete.
         groups: group -> its tasks, for the groups of which everything is there.
+        lost: how many rows hold an answer that counts nowhere, though it should.
     """
 
     benchmark: str
@@ -67,9 +68,11 @@ class Answers:
     left_out: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     lacking: dict[str, str] = field(default_factory=dict)
     groups: dict[str, list[str]] = field(default_factory=dict)
+    lost: int = 0
 
-    def leave_out(self, cause: str, row: Row, task: str | None = None) -> None:
+    def leave_out(self, cause: str, row: Row, task: str | None = None, lost: bool = True) -> None:
         """Note that a row counts nowhere; with its task, that the task lacks it."""
+        self.lost += lost
         self.unusable.setdefault(cause, []).append(row.place)
         if task:
             self.left_out.setdefault(task, {}).setdefault(cause, []).append(row.place)
@@ -136,7 +139,7 @@ def one_each(
                 answers.leave_out("an id twice, with different answers", row, task_of(key))
             continue
         for row in same[1:]:
-            answers.leave_out("an id twice, with the same answer, which counts once", row)
+            answers.leave_out("an id twice, with the same answer, which counts once", row, lost=False)
         kept[key] = (same[0], same[0].fields["response"])
     return kept
 
