@@ -28,6 +28,7 @@ import data
 
 HERE = Path(__file__).parent
 IN_FLIGHT = 32
+JUDGE = "judge"
 OURS, STOCK = "audio-chat-completions", "local-chat-completions"
 
 
@@ -54,6 +55,8 @@ class Run:
     def bound(self, records: int) -> float:
         """Seconds that the server's latency alone takes: verdicts after answers, or beside them."""
         rounds = self.latency_ms / 1000 / IN_FLIGHT * records
+        if self.model == JUDGE:
+            return rounds * 2
         if self.tasks == "air_bench_foundation":  # it has no judge
             return rounds
         overlaps = self.model == OURS and self.settings.get("judge_early", True)
@@ -75,6 +78,7 @@ def main() -> None:
         records = 2200 if chosen.full else 160
         source = data.make(work / f"data-{records}", records)
         compare(work, source, records)
+        judge_answers(work, source, records)
         if chosen.full:
             memory_curve(work, source)
             without_judge(work)
@@ -98,6 +102,15 @@ def memory_curve(work: Path, source: Path) -> None:
     for records in (550, 1100, 2200, 4400):
         made = data.make(work / f"data-{records}", records, source)
         measure(work, made, records, Run(f"pack's model, {records} records", OURS, 0))
+
+
+def judge_answers(work: Path, source: Path, records: int) -> None:
+    """``lm-eval-tasks judge`` on a file of answers: two verdicts on each, no model."""
+    file = work / "answers.jsonl"
+    rows = json.loads((source / "Chat" / "Chat_meta.json").read_text(encoding="utf-8"))
+    file.write_text("".join(json.dumps(row | {"response": "Some noise."}) + "\n" for row in rows), encoding="utf-8")
+    print(f"\n{records} answers of a file, {IN_FLIGHT} requests in flight\n\n{HEAD}", flush=True)
+    measure(work, source, records, Run("judge FILE, and again", JUDGE, 200, times=2))
 
 
 def without_judge(work: Path) -> None:
@@ -171,6 +184,9 @@ def command(run: Run, port: int, source: Path, out: Path) -> list[str]:
         "judge_concurrency": IN_FLIGHT,
         **run.settings,
     }
+    if run.model == JUDGE:
+        words = ["judge", str(out.parent / "answers.jsonl"), "--metadata", json.dumps(metadata)]
+        return [sys.executable, "-m", "lm_eval_tasks.cli", *words, "--output_path", str(out / "results")]
     stock = ["lm_eval", "run", "--include_path", str(HERE.parent / "lm_eval_tasks")]
     program = ["lm_eval_tasks.cli", "run"] if run.model == OURS else stock
     return [

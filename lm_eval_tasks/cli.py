@@ -65,7 +65,7 @@ def _say(what: object) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     from lm_eval_tasks import report
-    from lm_eval_tasks.commands import data, rejudge
+    from lm_eval_tasks.commands import data, export, judge, rejudge
 
     parser = _Parser(prog="lm-eval-tasks", description="Beside lm_eval: paths, data, rejudging and reports.")
     parser.add_argument("--version", action="version", version=__version__)
@@ -73,9 +73,11 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("path", help="print the folder for lm_eval --include_path").set_defaults(handler=data.path)
     commands.add_parser("run", help="lm_eval run with this pack's tasks and its audio model registered", add_help=False)
     data.add_arguments(commands.add_parser("fetch", help="download the data ahead"))
+    judge.add_arguments(commands.add_parser("judge", help="judge answers that any program made, from a file"))
     rejudge.add_arguments(
         commands.add_parser("rejudge", help="judge the answers of a run again, or for the first time")
     )
+    export.add_arguments(commands.add_parser("export", help="a run's answers and verdicts in the official form"))
     command = commands.add_parser("report", help="an HTML page, Markdown or CSV of one or more runs")
     report.add_arguments(command)
     command.set_defaults(handler=report.run)

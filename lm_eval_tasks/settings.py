@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -32,6 +32,10 @@ OFFICIAL_JUDGE_GONE = "2026-03-26"
 
 NO_KEY = "none"
 """What is sent as a key to a server that asks for none."""
+
+
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""Of a million tokens, in any currency."""
 
 
 class JudgeSettings(BaseModel):
@@ -53,6 +57,25 @@ class JudgeSettings(BaseModel):
     judge_patience: float = Field(900.0, gt=0, allow_inf_nan=False)
     judge_check: Literal["error", "warn"] = "error"
     judge_extra_body: dict[str, Any] | None = None
+    judge_batch: bool = False
+    judge_batch_rest: Literal["batch", "direct"] = "batch"
+    judge_batch_poll: float = Field(30.0, gt=0, le=3600, allow_inf_nan=False)
+    judge_price: tuple[Price, Price] | None = None
+    judge_max_calls: int | None = Field(None, ge=1)
+    judge_max_tokens_total: int | None = Field(None, ge=1)
+
+    @field_validator("judge_price", mode="before")
+    @classmethod
+    def _two_numbers(cls, price: Any) -> Any:
+        return re.split(r"[\s,/]+", price.strip("[]() ")) if isinstance(price, str) else price
+
+    @field_validator("judge_batch")
+    @classmethod
+    def _kept_somewhere(cls, batch: bool, info: Any) -> bool:
+        if batch and info.data.get("judge_cache") is False:
+            raise ValueError("needs the verdict cache, into which its verdicts go: leave judge_cache=false out")
+        return batch
+
     empty_answers: Literal["leave_out", "judge"] = "leave_out"
 
     @field_validator("judge_base_url")

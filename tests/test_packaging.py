@@ -30,9 +30,9 @@ IF_THERE = {"torch"}
 
 
 def declared(requirements: list[str]) -> set[str]:
-    """The modules that some requirements bring; a distribution's name is its module's, but for dashes, case and one."""
+    """The modules that some requirements bring; a distribution's name is its module's, but for dashes, case and two."""
     names = {Requirement(text).name.lower().replace("-", "_") for text in requirements}
-    return {"yaml" if name == "pyyaml" else name for name in names}
+    return {{"pyyaml": "yaml", "scikit_learn": "sklearn"}.get(name, name) for name in names}
 
 
 def imported() -> dict[str, set[str]]:

@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -64,7 +64,6 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError: the run cannot be judged again, or asks for what only the user may decide.
     """
-    from lm_eval_tasks.commands.run import main as run_lm_eval
     from lm_eval_tasks.runs.stored import load_run
     from lm_eval_tasks.runs.trust import check_settings
     from lm_eval_tasks.runs.waiting import folder_of_answers
@@ -74,7 +73,7 @@ def main(args: argparse.Namespace) -> int:
         args.run_dir = args.metadata.pop()  # what follows the last setting
     if args.run_dir is None:
         args.wrong_use("the following arguments are required: RUN_DIR")
-    changes = _changes(args.metadata)
+    changes = changes_of(args.metadata)
     check_names(changes)
     _refuse_data_settings(changes)
     where = Path(args.run_dir).absolute()
@@ -86,18 +85,44 @@ def main(args: argparse.Namespace) -> int:
     metadata = {**settings, "replay": str(where), "replay_all": args.all}
     names = _names(stored, metadata)
     _check_known(names, args.include_path)
-    judges = _judges(settings, benchmarks)
-    output = Path(args.output_path).absolute() if args.output_path else _new_output(stored, where, judges)
-    command = ["--model", "replay-answers"]
-    command += ["--model_args", json.dumps({"model": stored.model.lstrip(".") or "model", "run_dir": str(where)})]
+    output = Path(args.output_path).absolute() if args.output_path else _new_output(stored, where, settings)
+    told = {"source": str(where), "all": args.all, "answers": _which(stored)}
+    with _without_data_variables(stored):
+        return judge_stored(stored, names, metadata, output, told, args.include_path)
+
+
+def judge_stored(
+    stored: StoredRun,
+    names: list[str],
+    metadata: dict[str, Any],
+    output: Path,
+    told: dict[str, Any],
+    include_path: Sequence[str] = (),
+) -> int:
+    """Judge stored answers by a run of lm-eval, and put its results in place.
+
+    Args:
+        stored: the answers; ``metadata["replay"]`` names them for the tasks.
+        names: tasks and groups to ask lm-eval for.
+        metadata: settings.
+        output: where the results go.
+        told: what the results say of this judging, besides who judged.
+        include_path: folders of the user's own tasks.
+
+    Returns:
+        Exit status.
+    """
+    from lm_eval_tasks.commands.run import main as run_lm_eval
+
+    model = {"model": stored.model.lstrip(".") or "model", "run_dir": metadata["replay"]}
+    command = ["--model", "replay-answers", "--model_args", json.dumps(model)]
     command += ["--tasks", ",".join(names), "--metadata", json.dumps(metadata)]
-    command += [part for path in args.include_path for part in ("--include_path", path)]
+    command += [part for path in include_path for part in ("--include_path", path)]
     output.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
     try:
-        with _without_data_variables(stored):
-            status = run_lm_eval([*command, "--output_path", str(aside / output.name), "--log_samples"])
-        _complete(aside, stored, {"judges": judges, "source": str(where), "all": args.all, "answers": _which(stored)})
+        status = run_lm_eval([*command, "--output_path", str(aside / output.name), "--log_samples"])
+        _complete(aside, stored, {"judges": _judges(metadata, stored), **told})
         _move(aside, output.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -157,25 +182,29 @@ def _which(stored: StoredRun) -> str:
     return docs if stored.finished else f"{docs}, kept aside by a run that did not end"
 
 
-def _judges(settings: dict[str, Any], benchmarks: set[str]) -> dict[str, str]:
+def _judges(settings: dict[str, Any], stored: StoredRun) -> dict[str, str]:
     """Benchmark -> the judge that is asked."""
     from lm_eval_tasks.settings import read_settings
 
+    benchmarks = {stored.files.benchmarks[task] for task in stored.samples}
     return {benchmark: read_settings(benchmark, settings).judge_model for benchmark in sorted(benchmarks)}
 
 
-def _new_output(stored: StoredRun, where: Path, judges: dict[str, str]) -> Path:
-    """A path that is not there yet: beside the run, or for kept answers, which lie in a cache, in the user's folder."""
+def _new_output(stored: StoredRun, where: Path, settings: dict[str, Any]) -> Path:
+    """Beside the run, or for kept answers, which lie in a cache, in the user's folder."""
+    from lm_eval_tasks.runs.files import as_name
+
     folder = where.parent if where.is_file() else where
-    start = folder if stored.finished else Path.cwd() / _as_name(stored.model)
+    start = folder if stored.finished else Path.cwd() / as_name(stored.model)
     base = re.sub("-rejudged-.+", "", start.name) if "judged_again" in stored.results else start.name
-    name = f"{base}-rejudged-{_as_name('+'.join(dict.fromkeys(judges.values())))}"
-    names = (name if number == 1 else f"{name}-{number}" for number in range(1, sys.maxsize))
-    return next(path for name in names if not (path := start.with_name(name)).exists())
+    judges = "+".join(dict.fromkeys(_judges(settings, stored).values()))
+    return free(start.with_name(f"{base}-rejudged-{as_name(judges)}"))
 
 
-def _as_name(text: str) -> str:
-    return re.sub(r"[^\w.+-]+", "_", text).lstrip(".")[:100] or "run"
+def free(path: Path) -> Path:
+    """The path, or the first one with a number behind it that is not there yet."""
+    names = (path.name if number == 1 else f"{path.name}-{number}" for number in range(1, sys.maxsize))
+    return next(found for name in names if not (found := path.with_name(name)).exists())
 
 
 def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:
@@ -218,7 +247,7 @@ def _check_known(names: list[str], folders: list[str]) -> None:
         )
 
 
-def _changes(words: list[str]) -> dict[str, Any]:
+def changes_of(words: list[str]) -> dict[str, Any]:
     """Settings from words in the forms that lm_eval's own --metadata has."""
     from lm_eval_tasks.harness.compat import key_values
 

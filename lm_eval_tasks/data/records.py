@@ -22,6 +22,9 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 BAD_RECORD = "bad record: "
 """How the cause of a record that was left out begins."""
 
+NO_CHARACTER = "holds what is no character (half of a surrogate pair, or no UTF-8)"
+"""What is wrong with a text that no file can hold."""
+
 LeftOut = dict[str, list[str]]
 """Cause -> names of what was left out for it."""
 
@@ -119,7 +122,7 @@ def _read_records(path: Path, track: Track, *_: int) -> Records:
     records = Records(sha256=hashlib.sha256(content).hexdigest(), count=len(found))
     taken: set[tuple[str, str]] = set()
     for index, record in enumerate(found):
-        cause = _fault(record, track)
+        cause = fault(record, track)
         if cause:
             known = isinstance(record, dict) and isinstance(record.get("task_name"), str)
             task = record["task_name"] if known and record["task_name"] in track.tasks else None
@@ -151,7 +154,7 @@ def _free_id(uniq_id: str, task: str, taken: set[tuple[str, str]], records: Reco
     return free
 
 
-def _fault(record: Any, track: Track) -> str | None:
+def fault(record: Any, track: Track) -> str | None:
     """What is wrong with a record, in words that are the same for all records with this fault; None if nothing is."""
     if not isinstance(record, dict):
         return f"{type(record).__name__}, not an object"
@@ -166,7 +169,7 @@ def _fault(record: Any, track: Track) -> str | None:
             return f"{name} is {type(value).__name__}, not a string"
         text = str(value)
         if not is_text(text):
-            return f"{name} holds what is no character (half of a surrogate pair, or no UTF-8)"
+            return f"{name} {NO_CHARACTER}"
         if name not in (*track.structured, *track.optional) and not text.strip():
             return f"{name} is empty"
     if record["task_name"] not in track.tasks:

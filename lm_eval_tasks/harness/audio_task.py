@@ -79,6 +79,10 @@ class AudioTask(PackTask):
         request.arguments = request.arguments[:2]  # the stock API models take a third argument for images
         return request
 
+    def doc_to_audio(self, doc: dict[str, Any], doc_to_audio: Any = None) -> Any:
+        """The clip; none of an answer that came from a file."""
+        return [] if self._replayed and "audio" not in doc else super().doc_to_audio(doc, doc_to_audio)
+
     def data_settings(self) -> dict[str, Any]:
         """The settings of the clips and of their source, with the commit that was read."""
         keys = ("audio_part", "audio_sample_rate", "max_audio_seconds", "local_path", "source", "revision")

@@ -118,18 +118,29 @@ def what_is_asked(instances: Iterable[Instance], questions: Questions, judge_emp
     ]
 
 
+def questions_ahead(
+    instances: Iterable[Instance], filters: Sequence[Any], questions: Questions, judge_empty: bool = False
+) -> Iterator[tuple[Asked, Question]]:
+    """All questions about some answered requests, before the filters of their task were applied to them."""
+    for instance in instances:
+        alone = copy.copy(instance)
+        alone.filtered_resps = {}
+        for one in filters:
+            one.apply([alone])
+        for asked in what_is_asked([alone], questions, judge_empty):
+            for question in () if asked.missing else asked.questions().values():
+                yield asked, question
+
+
 def ask_early(judge: Judge, filters: Sequence[Any], questions: Questions, instance: Instance, answer: str) -> None:
     """Put the questions about one answer while the model is still answering others.
 
     Nothing is done with the outcome here: the same questions are put again when all answers are there.
     """
     alone = copy.copy(instance)
-    alone.resps, alone.filtered_resps = [answer], {}
-    for one in filters:
-        one.apply([alone])
-    for asked in what_is_asked([alone], questions):
-        for question in asked.questions().values():
-            judge.submit(question)
+    alone.resps = [answer]
+    for _, question in questions_ahead([alone], filters, questions):
+        judge.submit(question)
 
 
 def _why_missing(instance: Instance, repeat: int, judge_empty: bool) -> str | None:

@@ -13,6 +13,7 @@ import logging
 import math
 import weakref
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -29,6 +30,7 @@ from lm_eval_tasks.harness.requests import (
     JudgedRequest,
     Questionnaire,
     ask_early,
+    questions_ahead,
     what_is_asked,
 )
 from lm_eval_tasks.judge.judge import Judge
@@ -43,6 +45,10 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 
 _unjudged_tasks: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
 """Tasks of this run whose answers are not judged yet: lm-eval generates for all tasks before it judges the first."""
+
+
+_to_prepare: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
+"""Tasks of this run of whose questions nothing was made yet: they share one estimate of the cost, and one batch."""
 
 
 class JudgedTask(PackTask):
@@ -121,8 +127,17 @@ class JudgedTask(PackTask):
             if not judge.cache.is_finished(self._run_key):
                 judge.check(self.trial_question())
             _unjudged_tasks.add(self)
+        if any(task.task_name == self.task_name for task in _to_prepare):  # left by a run that was broken off
+            _to_prepare.clear()
+        _to_prepare.add(self)
+        if self.settings.judge_batch:
+            if judge.fresh:
+                raise ValueError("judge_batch takes the verdicts from the cache, where --all asks for new ones")
+            if not judge.cache.is_finished(self._run_key):
+                judge.check_batches()
+        early = self.settings.judge_early and not self.settings.judge_batch
         hand_over = partial(ask_early, judge, compat.filters_of(self), self.questions)
-        for instance in self.instances if self.settings.judge_early else ():
+        for instance in self.instances if early else ():
             if instance.repeats == 1:
                 instance.on_answer = hand_over
         self.warn_of_settings()
@@ -140,11 +155,7 @@ class JudgedTask(PackTask):
         asked = what_is_asked(self.instances, self.questions, self.settings.empty_answers == "judge")
         judge = Judge.of(self.settings)
         every = Questionnaire(asked, judge.key)
-        if self._replayed:
-            if load_run(self._replayed).judging(self.config.task):
-                self._keep_verdicts(judge, asked)
-            if not all(map(judge.knows, every)):
-                judge.check(self.trial_question())
+        self._prepare(judge)
         outcomes = iter(judge.ask(every, f"Judging {self.task_name}"))
         asked_by = iter(every.keys)
         judgements = defaultdict(list)
@@ -192,7 +203,32 @@ class JudgedTask(PackTask):
         self.note(**run.of_answers(self.config.task))
         return docs, run.left_out(self.config.task)
 
-    def _keep_verdicts(self, judge: Judge, asked: list[Asked]) -> None:
+    def _prepare(self, judge: Judge) -> None:
+        """Before the first task of a run is judged, for all of them: say what it will cost, and let a batch do it."""
+        tasks = [task for task in _to_prepare if task.is_answered() and Judge.of(task.settings) is judge]
+        costs = judge.settings.judge_batch or not judge.settings.judge_early or bool(self._replayed)
+        for task in tasks:
+            _to_prepare.discard(task)
+            if task._replayed and load_run(task._replayed).judging(task.config.task):
+                task._keep_verdicts(judge, (asked for asked, _ in task._questions_ahead()))
+            known = not costs or all(judge.knows(question) for _, question in task._questions_ahead())
+            if not known:
+                judge.check(task.trial_question())  # which finds out how this server has to be asked
+
+        def every() -> Iterator[Question]:
+            return (question for task in tasks for _, question in task._questions_ahead())
+
+        line = judge.expected(every()) if tasks and costs else None
+        if line:
+            log.info("Expected: %s", line)
+        if tasks and judge.settings.judge_batch:
+            judge.fill(every)
+
+    def _questions_ahead(self) -> Iterator[tuple[Asked, Question]]:
+        empty = self.settings.empty_answers == "judge"
+        return questions_ahead(self.instances, compat.filters_of(self), self.questions, empty)
+
+    def _keep_verdicts(self, judge: Judge, asked: Iterable[Asked]) -> None:
         """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""
         samples = load_run(self._replayed).samples[self.config.task]
         for one in asked:

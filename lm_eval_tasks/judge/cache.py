@@ -67,6 +67,11 @@ class VerdictCache:
         self._warned: set[str] = set()
         self._open()
 
+    @property
+    def writable(self) -> bool:
+        """Whether everything so far could be stored."""
+        return self._db is not None and self._writable and not self._held
+
     def get(self, key: str) -> dict[str, Any] | None:
         """The stored reply of a question, or None."""
         held = self._held.get(key)

@@ -7,7 +7,7 @@ import atexit
 import contextlib
 import logging
 import threading
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
@@ -17,6 +17,8 @@ from weakref import WeakValueDictionary
 
 from tqdm import tqdm
 
+from lm_eval_tasks.judge import batch
+from lm_eval_tasks.judge.budget import BYTES_A_TOKEN, Budget, estimate, prompt_tokens
 from lm_eval_tasks.judge.cache import VerdictCache
 from lm_eval_tasks.judge.check import check
 from lm_eval_tasks.judge.question import NoVerdict, Question, Unjudged, Verdict, storable
@@ -56,6 +58,8 @@ class Judge:
         fresh: whether every question is put again, whatever is stored.
         client: the connection, and what the server was found to refuse.
         answered_by: the models that gave this run's verdicts, as the server named them.
+        budget: what this run has used of the calls and tokens that it may.
+        withheld: keys of questions that must not be asked directly -> why.
     """
 
     _shared: dict[tuple[str, str], Judge] = {}  # noqa: RUF012 - one process-wide table, see of()
@@ -67,7 +71,10 @@ class Judge:
         self.fresh = False
         self._remembered: dict[str, dict[str, Any]] = {}
         self.answered_by: set[str] = set()
+        self.budget = Budget(settings)
+        self.withheld: dict[str, str] = {}
         self._checked: set[str] = set()
+        self._typical: dict[str, int] = {}  # completion tokens of the trial's reply
         self._has_asked = False
         self._said: str | None = None
         self._loop = asyncio.new_event_loop()
@@ -105,11 +112,13 @@ class Judge:
             self._loop.call_soon_threadsafe(self.client.begin)
             self.answered_by.clear()
             self._remembered.clear()
+            self.withheld.clear()
+            self.budget.begin()
 
     @property
     def stopped(self) -> str | None:
         """Why no further question is put, or None."""
-        return self.client.stopped
+        return self.client.stopped or self.budget.reached
 
     def check(self, trial: Question) -> None:
         """Put one small question, so that a wrong key, model or address is found before any answer is paid for.
@@ -124,6 +133,34 @@ class Judge:
         if trial.prompt_version not in self._checked:  # each benchmark has a form of its own
             self._wait(check(self, trial))
             self._checked.add(trial.prompt_version)
+            last = self.client.last
+            self._typical[trial.prompt_version] = last.completion_tokens if last else 0
+
+    def expected(self, questions: Iterable[Question]) -> str | None:
+        """What asking these will cost, in one line; None where all are known. ``check`` has found how long replies are.
+
+        The longest trial reply of a benchmark stands for all replies to its questions.
+        """
+        seen, prompt, completion = set(), 0, 0
+        for question in questions:
+            if not self.knows(question) and (key := self.key(question)) not in seen:
+                seen.add(key)
+                prompt += prompt_tokens(question.messages)
+                completion += self._typical.get(question.prompt_version) or len(question.form) // BYTES_A_TOKEN
+        price, batched = self.settings.judge_price, self.settings.judge_batch
+        return estimate(len(seen), prompt, completion, price, batched) if seen else None
+
+    def check_batches(self) -> None:
+        """Make sure that the server takes batches; raises a ValueError where it doesn't."""
+        self._wait(batch.check(self))
+
+    def fill(self, questions: Callable[[], Iterable[Question]]) -> None:
+        """Put verdicts into the cache by way of batches.
+
+        Args:
+            questions: gives all of them anew with each call.
+        """
+        self._wait(batch.fill(self, questions))
 
     def ask(self, questions: Collection[Question], title: str) -> list[Verdict | Unjudged]:
         """Put all questions, at most ``judge_concurrency`` at a time, and show a progress bar.
@@ -213,7 +250,10 @@ class Judge:
         key = self.key(question)
         async with self._putting.setdefault(key, asyncio.Lock()):  # the same question twice: the second is in the cache
             await self.cache.free()
-            return self._stored(question, key) or await self._put_now(question, key)
+            if stored := self._stored(question, key):
+                return stored
+            reason = self.withheld.get(key)
+            return Unjudged(reason) if reason else await self._put_now(question, key)
 
     async def _put_now(self, question: Question, key: str) -> Verdict | Unjudged:
         outcome = await self.ask_until_usable(question)
@@ -255,25 +295,46 @@ class Judge:
         room, messages = self.settings.judge_max_tokens, question.messages
         tokens, unusable = [0, 0], None
         for attempt in range(1, ATTEMPTS + 1):
+            held = prompt_tokens(messages) + room
+            if not await self.budget.wait(held):
+                self._say_stopped()
+                return replace(unusable or Unjudged(self.budget.reached), reason=self.budget.reached)
             reply = await self.client.ask(self._request(messages, room, question.schema), tries=tries)
+            await self.budget.done(held, _used(reply, held))
             if reply.kind in (Kind.REFUSED, Kind.HOPELESS, Kind.BUSY, Kind.LOST):
                 return self._without_reply(reply, unusable, attempt)
             tokens = [tokens[0] + reply.prompt_tokens, tokens[1] + reply.completion_tokens]
             about = {"judge": storable(reply.model), "attempts": attempt}
             about |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
             try:
-                value = question.parse(_usable_text(reply, room))
-                about["reply"] = storable(without_keys(reply.text))
-                return Verdict(value, **about, dialect=sorted(self.client.given_up))
+                return self._verdict(question, reply, room, about)
             except NoVerdict as error:
                 said = storable(without_keys(reply.text[: CHARACTERS * room]))
                 unusable = Unjudged(str(error), reply=said, why=reply.words, **about)
             if reply.kind is Kind.BROKEN:  # which the client has tried again itself
                 return unusable
             room *= 2 if reply.kind is Kind.CUT else 1
-            last = question.messages[-1]
-            messages = (*question.messages[:-1], {**last, "content": f"{last['content']}\n\n{question.form}"})
+            messages = _restated(question)
         return unusable
+
+    def request(self, question: Question, attempt: int) -> dict[str, Any]:
+        """A question as it is put the first or the second time; the second time with its form and double the room."""
+        messages = question.messages if attempt == 1 else _restated(question)
+        return self._request(messages, attempt * self.settings.judge_max_tokens, question.schema)
+
+    def take(self, question: Question, key: str, reply: Outcome, attempt: int) -> None:
+        """Keep a reply that did not come from ``ask``, as one of this run. Raises ``NoVerdict`` where it is none."""
+        about = {"judge": storable(reply.model), "attempts": attempt}
+        about |= {"prompt_tokens": reply.prompt_tokens, "completion_tokens": reply.completion_tokens}
+        verdict = self._verdict(question, reply, attempt * self.settings.judge_max_tokens, about)
+        self.cache.put(key, {name: getattr(verdict, name) for name in _STORED})
+        self._early_calls.add(key)
+        self._heard_from(verdict.judge)
+
+    def _verdict(self, question: Question, reply: Outcome, room: int, about: dict[str, Any]) -> Verdict:
+        value = question.parse(_usable_text(reply, room))
+        text = storable(without_keys(reply.text))
+        return Verdict(value, reply=text, **about, dialect=sorted(self.client.given_up))
 
     def _without_reply(self, outcome: Outcome, unusable: Unjudged | None, attempt: int) -> Unjudged:
         """Why there is no verdict where no reply came; after an unusable reply that one is the reason."""
@@ -299,8 +360,8 @@ class Judge:
         return request | (settings.judge_extra_body or {})
 
     def _say_stopped(self) -> None:
-        if self._said != self.client.stopped:
-            self._said = self.client.stopped
+        if self._said != self.stopped:
+            self._said = self.stopped
             self._checked.clear()
             log.error("%s. Judging ends here; every verdict so far is kept.", self._said.rstrip("."))
 
@@ -315,6 +376,19 @@ class Judge:
             log.error(
                 "MORE THAN ONE JUDGE ANSWERED IN THIS RUN: %s. Its scores must not be compared.", ", ".join(others)
             )
+
+
+def _used(reply: Outcome, held: int) -> int:
+    """The tokens of a reply: as the server counts them, else what was held for it."""
+    if not reply.answered:
+        return 0
+    return reply.prompt_tokens + reply.completion_tokens or held
+
+
+def _restated(question: Question) -> tuple[dict[str, str], ...]:
+    """The chat with the form of the reply said once more."""
+    last = question.messages[-1]
+    return (*question.messages[:-1], {**last, "content": f"{last['content']}\n\n{question.form}"})
 
 
 def _usable_text(reply: Outcome, room: int) -> str:

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from lm_eval_tasks.report import airbench, caveats, compare, facts, foundation, intima, provenance
+from lm_eval_tasks.report import agreement, airbench, caveats, compare, facts, foundation, intima, provenance
 from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Cell, Table
 from lm_eval_tasks.report.texts import t
@@ -42,6 +42,7 @@ def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
         tables += [table for run in judged for table in (intima.heat_table(run, {}), intima.level_table(run)) if table]
     tables += foundation.tables(runs)
     tables += [table for comparison in compare.comparisons(runs) for table in comparison.tables]
+    tables += agreement.tables(runs)
     tables += [provenance.judging_table(runs), provenance.settings_table(runs)]
     return [table for table in tables if part is None or table.key in PARTS[part]]
 

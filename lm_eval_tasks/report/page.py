@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from lm_eval_tasks import __version__
 from lm_eval_tasks.report import (
+    agreement,
     airbench,
     caveats,
     charts,
@@ -145,6 +146,7 @@ def _context(runs: list[Run], clips: Clips, intervals: list[Any], data: dict[str
         "category_chart": airbench.category_chart(runs),
         "air_tables": [airbench.task_table(run) for run in air],
         "spreads": airbench.spreads(runs),
+        "agreement": agreement.tables(runs),
         "comparisons": compare.comparisons(runs),
         "air_samples": len(data["air"]["docs"]),
         "intima_samples": len(data["intima"]["docs"]),

@@ -80,6 +80,11 @@ def complete(new: dict[str, Any], stored: dict[str, Any], judged_again: dict[str
     whole["config"] = dict.fromkeys(config) | before | {"bootstrap_iters": config.get("bootstrap_iters")}
     configs, old = mapping(new.get("configs")), mapping(stored.get("configs"))
     whole["configs"] = {task: _complete_config(mapping(one), mapping(old.get(task))) for task, one in configs.items()}
+    for key in stored.get("not_known") or ():  # judging goes by defaults, which are not said of the answers
+        for one in whole["configs"].values():
+            settings = mapping(mapping(mapping(one.get("metadata")).get("judging")).get("settings"))
+            settings.update({key: None} if key in settings else {})
+        whole["not_known"] = stored["not_known"]
     counts = mapping(stored.get("n-samples"))
     whole["n-samples"] = {
         task: {**mapping(one), **{k: v for k, v in mapping(counts.get(task)).items() if k == "original"}}

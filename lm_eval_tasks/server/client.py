@@ -121,6 +121,10 @@ class Client:
         """Close the connections."""
         await self._client.close()
 
+    def api(self) -> openai.AsyncOpenAI:
+        """The openai client below this server's base URL, for its other endpoints; it tries again by itself."""
+        return self._client.with_options(base_url=self._url.removesuffix("/chat/completions"), max_retries=2)
+
     async def models(self) -> list[dict[str, Any]]:
         """What the server lists as its models; nothing where it doesn't say, for whatever reason."""
         path = self._url.removesuffix("/chat/completions") + "/models"

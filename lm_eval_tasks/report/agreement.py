@@ -1,0 +1,147 @@
+"""How far judges agree on the same answers: runs of AIR-Bench-Chat whose answers are equal and whose judges differ."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+
+import krippendorff
+import numpy as np
+from scipy.stats import spearmanr
+from sklearn.metrics import cohen_kappa_score
+
+from lm_eval_tasks.report import facts, stats
+from lm_eval_tasks.report.records import Estimate, Run
+from lm_eval_tasks.report.table import Row, Table, count_cell, score_cell, text_cell
+from lm_eval_tasks.report.texts import t
+
+SAME = "one judge gave all of these the same score"
+FEW = "fewer than two answers that both judged"
+_STEPS = range(21)
+"""Half points from 0 to 10, the classes of kappa: a sample's score is the mean of two whole numbers."""
+
+Scores = Mapping[tuple[str, str], float]
+"""(doc, answer) -> the score that a judge gave; the answer's own words, so that only equal answers are compared."""
+
+
+def kappa(first: Scores, second: Scores) -> Estimate:
+    """Cohen's kappa with quadratic weights over half points, on the answers that both judged."""
+    common = [key for key in first if key in second]
+    if len(common) < 2:
+        return Estimate(None, None, FEW, len(common))
+    steps = [[round(2 * scores[key]) for key in common] for scores in (first, second)]
+    if len({*steps[0], *steps[1]}) == 1:
+        return Estimate(None, None, SAME, len(common))
+    return Estimate(float(cohen_kappa_score(*steps, weights="quadratic", labels=_STEPS)), n=len(common))
+
+
+def spearman(first: Scores, second: Scores) -> Estimate:
+    """Spearman's rank correlation on the answers that both judged."""
+    common = [key for key in first if key in second]
+    if len(common) < 2:
+        return Estimate(None, None, FEW, len(common))
+    columns = [[scores[key] for key in common] for scores in (first, second)]
+    if any(len(set(column)) == 1 for column in columns):
+        return Estimate(None, None, SAME, len(common))
+    return Estimate(float(spearmanr(*columns).statistic), n=len(common))
+
+
+def alpha(judges: Sequence[Scores]) -> Estimate:
+    """Krippendorff's alpha with the ordinal distance, on the answers that two or more judged."""
+    keys = sorted({key for scores in judges for key in scores if sum(key in other for other in judges) > 1})
+    if len(keys) < 2:
+        return Estimate(None, None, FEW, len(keys))
+    table = np.array([[scores.get(key, np.nan) for key in keys] for scores in judges])
+    if len(np.unique(table[~np.isnan(table)])) == 1:
+        return Estimate(None, None, SAME, len(keys))
+    return Estimate(float(krippendorff.alpha(table, level_of_measurement="ordinal")), n=len(keys))
+
+
+def scores_of(run: Run) -> dict[tuple[str, str], float]:
+    """The scores of a run's judged answers; variants of a task are left out."""
+    return {
+        (answer.key, answer.prediction): answer.score
+        for answer in run.answers.get(facts.AIR, [])
+        if answer.score is not None and answer.category and len(answer.predictions) < 2
+    }
+
+
+def tables(runs: list[Run]) -> list[Table]:
+    """The tables of the section; none where no two runs have equal answers and different judges."""
+    named = [(run, "+".join(run.judges(facts.AIR)[0]), scores_of(run)) for run in runs]
+    pairs = [
+        (one, other)
+        for one, other in combinations(named, 2)
+        if one[1] != other[1] and len(one[2].keys() & other[2].keys()) > 1
+    ]
+    if not pairs:
+        return []
+    found = [_pairs(pairs), _judges([one for one in named if any(one in pair for pair in pairs)])]
+    return found + [table for table in [_ranks(named)] if table]
+
+
+def _pairs(pairs: list[tuple[tuple[Run, str, Scores], tuple[Run, str, Scores]]]) -> Table:
+    rows = []
+    for (first, _, before), (second, _, after) in pairs:
+        shift = stats.paired_difference(before, after)
+        cells = (count_cell(shift.n), score_cell(kappa(before, after)), score_cell(spearman(before, after)))
+        cells += (score_cell(alpha([before, after])), score_cell(shift, signed=True))
+        rows.append(Row(f"{second.label} · {first.label}", cells))
+    note = t(
+        "Over the samples of AIR-Bench-Chat whose answers are equal, word for word, and that both judged. Kappa is "
+        "Cohen's with quadratic weights over half points, alpha is Krippendorff's with the ordinal distance; 1 is full "
+        "agreement and 0 that of chance. Shift: by how much the first-named judge scores higher."
+    )
+    head = (t("Judges"), t("Samples"), t("Kappa"), "Spearman", "Alpha", t("Shift"))
+    return Table("agreement", t("Agreement of the judges"), head, tuple(rows), (note,))
+
+
+def _judges(named: list[tuple[Run, str, Scores]]) -> Table:
+    """Each judge on its own, and alpha over all judges of the same answers."""
+    rows = []
+    for run, judge, scores in named:
+        gap = run.estimate(facts.AIR, "position_gap")
+        same = [other for _, _, other in named if other.keys() & scores.keys()]
+        cells = (text_cell(judge), score_cell(stats.mean(list(scores.values()))), score_cell(gap, signed=True))
+        rows.append(Row(run.label, (*cells, score_cell(alpha(same)), count_cell(len(same)))))
+    note = t(
+        "Position gap: an answer's score in the first place minus that in the second, of which a judge without a "
+        "preference has none. Alpha of all: over all judges of the same answers."
+    )
+    head = (t("Run"), t("Judge"), t("Mean"), t("Position gap"), t("Alpha of all"), t("Judges"))
+    return Table("agreement_judges", t("Each judge"), head, tuple(rows), (note,))
+
+
+def _ranks(named: list[tuple[Run, str, Scores]]) -> Table | None:
+    """Places of the models by each judge; None unless two judges judged the same two models."""
+    by_judge: dict[str, dict[str, Scores]] = defaultdict(dict)
+    for run, judge, scores in named:
+        if scores:
+            by_judge[judge].setdefault(run.model, scores)
+    judges = [judge for judge, models in by_judge.items() if len(models) > 1]
+    models = [m for m in by_judge[judges[0]] if all(m in by_judge[judge] for judge in judges)] if judges else []
+    if len(judges) < 2 or len(models) < 2:
+        return None
+    means: dict[str, dict[str, float]] = {judge: {} for judge in judges}
+    for model in models:
+        common = set.intersection(*(set(by_judge[judge][model]) for judge in judges))
+        if not common:
+            return None
+        for judge in judges:
+            means[judge][model] = sum(by_judge[judge][model][key] for key in common) / len(common)
+    places = {
+        judge: [1 + sum(o > own for o in found.values()) for own in found.values()] for judge, found in means.items()
+    }
+    rows = tuple(
+        Row(model, tuple(text_cell(f"{places[judge][index]} ({means[judge][model]:.2f})") for judge in judges))
+        for index, model in enumerate(models)
+    )
+    alike = len({tuple(order) for order in places.values()}) == 1
+    told = t("All judges rank the models alike.") if alike else t("The judges do not rank the models alike.")
+    note = t("Place of each model, with its mean over the answers that all of these judges judged.")
+    return Table("agreement_ranks", t("Models by judge"), (t("Model"), *judges), rows, (told, note))
+
+
+def _place(mean: float, means: Iterable[float]) -> int:
+    return 1 + sum(other > mean for other in means)
