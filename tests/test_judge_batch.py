@@ -13,6 +13,7 @@ from batch_server import BatchServer, expired, line
 from conftest import forget_judges, questions
 
 from lm_eval_tasks.judge import batch
+from lm_eval_tasks.judge import batch_server as protocol
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Unjudged, Verdict
 from lm_eval_tasks.settings import JudgeSettings
@@ -20,7 +21,7 @@ from lm_eval_tasks.settings import JudgeSettings
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
-    monkeypatch.setattr(batch, "SETTLE", 0.05)
+    monkeypatch.setattr(protocol, "SETTLE", 0.05)
     with batch_server.running() as server:
         yield server
 
@@ -257,7 +258,7 @@ def test_a_killed_process_pays_no_batch_twice(
         asked(judge)
     assert dead
     monkeypatch.undo()
-    monkeypatch.setattr(batch, "SETTLE", 0.05)
+    monkeypatch.setattr(protocol, "SETTLE", 0.05)
     api.live = lambda body: pytest.fail("a direct call")
     assert values(asked(make())) == [IN_BATCH] * 6
     assert len(api.batches) == 1 and jobs_left(tmp_path) == 0

@@ -34,7 +34,7 @@ async def check(judge: Any, trial: Question) -> None:
     patience, client.pace.patience = client.pace.patience, min(PATIENCE, client.pace.patience)
     tries = 1 + min(1, settings.judge_max_retries)
     try:
-        outcome = await judge.ask_until_usable(trial, tries=tries)
+        outcome = await judge.asker.ask(trial, tries=tries)
     finally:
         client.pace.patience = patience
     stopped = client.stopped

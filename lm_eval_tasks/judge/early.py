@@ -1,0 +1,75 @@
+"""Questions that are put while the model is still answering."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+from lm_eval_tasks.judge.asking import NOT_ASKED, UNREACHABLE
+from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
+
+BACKLOG = 4
+"""So many questions for each call in flight may wait ahead of ``Judge.ask``."""
+
+
+class Early:
+    """What a judge was asked ahead of time. All but ``submit`` and ``progress`` run in the judge's event loop.
+
+    Attributes:
+        expected: questions that will be put before the last answer is there.
+    """
+
+    def __init__(self, judge: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._judge, self._loop = judge, loop
+        self._backlog = threading.BoundedSemaphore(BACKLOG * judge.settings.judge_concurrency)
+        self._tasks: dict[str, asyncio.Task[Verdict | Unjudged]] = {}
+        self.expected = self._verdicts = 0
+        self._notice = ""
+        judge.client.pace.notice = self.noticed
+
+    def noticed(self, text: str) -> None:
+        """Take what holds the judge up, or ""."""
+        self._notice = text
+
+    def submit(self, question: Question) -> Future[Verdict | Unjudged] | None:
+        """As ``Judge.submit``."""
+        if not self._backlog.acquire(blocking=False):
+            return None
+        return asyncio.run_coroutine_threadsafe(self._put(question), self._loop)
+
+    def progress(self) -> str:
+        """How far judging has come, for the bar of the model."""
+        told = f"verdicts {self._verdicts}/{self.expected}"
+        held_up = "judge stopped" if self._judge.stopped else self._notice
+        return f"{told} · {held_up}" if held_up else told
+
+    async def outcome(self, question: Question) -> Verdict | Unjudged | None:
+        """What became of a question; None where it was not put early, or failed by what may have passed."""
+        task = self._tasks.pop(self._judge.key(question), None)
+        outcome = await task if task else None
+        passing = isinstance(outcome, Unjudged) and outcome.reason in (NOT_ASKED, UNREACHABLE)
+        return None if passing else outcome
+
+    def forget(self) -> None:
+        """Of a run that was broken off: the next one has no answers yet."""
+        self._tasks.clear()
+        self._verdicts = 0
+
+    async def _put(self, question: Question) -> Verdict | Unjudged:
+        try:
+            key = self._judge.key(question)
+            if key in self._tasks:
+                return await self._tasks[key]
+            task = self._tasks[key] = asyncio.current_task()
+            outcome = await self._judge.put(question)
+            if isinstance(outcome, Verdict):
+                self._verdicts += 1
+                if self._tasks.get(key) is task and self._judge.knows(question):
+                    del self._tasks[key]
+                    if not outcome.cached:
+                        self._judge.paid.add(key)
+            return outcome
+        finally:
+            self._backlog.release()
