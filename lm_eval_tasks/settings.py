@@ -61,6 +61,7 @@ class JudgeSettings(BaseModel):
     judge_batch_rest: Literal["batch", "direct"] = "batch"
     judge_batch_poll: float = Field(30.0, gt=0, le=3600, allow_inf_nan=False)
     judge_price: tuple[Price, Price] | None = None
+    judge_repeats: int = Field(1, ge=1, le=100)
     judge_max_calls: int | None = Field(None, ge=1)
     judge_max_tokens_total: int | None = Field(None, ge=1)
 

@@ -14,7 +14,7 @@ from conftest import forget_judges
 from servers import Asked, Server
 
 from lm_eval_tasks import cli
-from lm_eval_tasks.harness import task
+from lm_eval_tasks.harness import together
 
 DOCS = {"speech_QA": 3, "sound_QA": 2}
 TWO = ",".join(f"{ALL}_{name}" for name in DOCS)
@@ -54,7 +54,7 @@ class Runs:
 
     def _start(self, command: list[str]) -> int:
         forget_judges()
-        task._unjudged_tasks.clear()
+        together.forget()
         self.server.forget()
         return cli.main(command)
 

@@ -14,7 +14,7 @@ def verdicts(first, second=None):
     """Outcomes from what the judge said in each order: (answer 1, answer 2)."""
     said = {"reference_first": first, "prediction_first": second}
     return {
-        order: pair if isinstance(pair, Unjudged) else Verdict(pair, f"{pair[0]} {pair[1]}", "judge-1")
+        order: [pair if isinstance(pair, Unjudged) else Verdict(pair, f"{pair[0]} {pair[1]}", "judge-1")]
         for order, pair in said.items()
         if pair is not None
     }

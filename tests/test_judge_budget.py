@@ -12,7 +12,7 @@ from conftest import questions
 from servers import Answer, Server, said
 from stored_runs import Runs, judging, results
 
-from lm_eval_tasks.harness import task
+from lm_eval_tasks.harness import together
 from lm_eval_tasks.judge.budget import estimate, prompt_tokens
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Unjudged, Verdict
@@ -77,7 +77,7 @@ def test_calls_without_an_answer_use_no_tokens(server: Server, make_judge: Calla
 
 def test_a_run_that_reached_its_cap_goes_on_with_the_same_command(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
-    monkeypatch.setattr(task.log, "warning", lambda text, *values: lines.append(text % values))
+    monkeypatch.setattr(together.log, "warning", lambda text, *values: lines.append(text % values))
     out = runs.run("out", ends=3, judge_max_calls=5, judge_early=False)
     assert runs.server.calls("judge") == 5
     told = next(line for line in lines if "UNJUDGED" in line)
@@ -139,7 +139,7 @@ def test_the_cost_is_told_once_before_the_judging_and_only_for_what_is_not_known
     runs: Runs, monkeypatch: pytest.MonkeyPatch, again: str
 ) -> None:
     lines: list[str] = []
-    monkeypatch.setattr(task.log, "info", lambda text, *values: lines.append(text % values))
+    monkeypatch.setattr(together.log, "info", lambda text, *values: lines.append(text % values))
 
     def told() -> list[str]:
         found = [line for line in lines if line.startswith("Expected: ")]

@@ -199,3 +199,30 @@ def test_no_more_questions_wait_than_keep_the_judge_busy(server, make_judge):
     assert 8 <= sum(future is not None for future in early) < 30
     outcomes = judge.ask(questions(30), "Judging")
     assert [outcome.value for outcome in outcomes] == [(8, 6)] * 30 and server.calls() == 30
+
+
+def test_the_bar_of_the_model_shows_how_far_the_judge_has_come(server, make_data, capsys, monkeypatch):
+    shown = []
+    monkeypatch.setattr("tqdm.std.tqdm.set_postfix_str", lambda bar, text="", refresh=True: shown.append(text))
+    server.script("model", lambda asked: said(echo(asked), delay=0.1))
+    server.script("judge", "8 6")
+    evaluate(server, make_data(speech_QA=6), judge_cache=False)
+    found = [int(text.removeprefix("verdicts ").removesuffix("/12")) for text in shown if text]
+    assert len(found) >= 6 and found == sorted(found) and 1 <= found[-1] <= 12
+
+
+def test_what_judging_will_cost_is_told_before_the_model_is_asked(server, make_data, caplog):
+    calls = []
+    caplog.set_level("INFO", logger="lm_eval")
+    server.script("model", lambda asked: calls.append(len(told())) or said(echo(asked)))
+    server.script("judge", "8 6")
+
+    def told():
+        return [r.getMessage() for r in caplog.records if "Expected before" in r.getMessage()]
+
+    root = make_data(speech_QA=6)
+    evaluate(server, root, judge_price=[1, 2], judge_repeats=2)
+    assert calls == [1] * 6
+    assert "answers as long as the references" in told()[0] and "24 calls to the judge" in told()[0]
+    evaluate(server, root, judge_price=[1, 2], judge_repeats=2)
+    assert len(told()) == 1  # all is known

@@ -29,7 +29,8 @@ def write(samples: Iterable[tuple[dict[str, Any], str | None, dict[str, Any]]], 
 
     Returns:
         Counts: ``answers``, ``verdicts``, ``unanswered`` (docs, which are in no file), ``unjudged`` (answers,
-        which are in no file of scores) and ``broken`` (verdicts with a fraction, which that script leaves out).
+        which are in no file of scores), ``broken`` (verdicts with a fraction, which that script leaves out) and
+        ``failed`` (repeats without a verdict, which that script's mean over verdicts can't allow for).
     """
     folder.mkdir(parents=True, exist_ok=True)
     counts: Counter[str] = Counter()
@@ -44,6 +45,9 @@ def write(samples: Iterable[tuple[dict[str, Any], str | None, dict[str, Any]]], 
             counts["answers"] += 1
             counts["unjudged"] += not record.get("judged")
             for verdict in record["verdicts"] if record.get("judged") else ():
+                if verdict["reason"]:  # one of several times that the same was asked
+                    counts["failed"] += 1
+                    continue
                 pair = [verdict[side] for side in sides(verdict["order"])]
                 counts["verdicts"] += 1
                 counts["broken"] += any(abs(score - round(score)) > _WHOLE for score in pair)

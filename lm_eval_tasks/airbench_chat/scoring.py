@@ -5,7 +5,8 @@ Source of the rules: the official ``cal_score.py`` and the paper (arXiv 2402.077
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from lm_eval_tasks.judge.question import Unjudged, Verdict, as_data
@@ -35,6 +36,9 @@ RECORDS = {
 """Records of each task in the official release."""
 
 REFERENCE_FIRST, PREDICTION_FIRST = "reference_first", "prediction_first"
+SIDES = ("prediction", "reference")
+_TIE = 1e-9
+"""Means of the same scores in another order differ by less."""
 
 
 def check_tasks(names: Iterable[str]) -> None:
@@ -54,28 +58,43 @@ def sides(order: str) -> tuple[str, str]:
     return ("reference", "prediction") if order == REFERENCE_FIRST else ("prediction", "reference")
 
 
-def judgement(outcomes: dict[str, Verdict | Unjudged]) -> dict[str, Any]:
-    """What is known of one answer, from one outcome for each order.
+def judgement(outcomes: Mapping[str, Sequence[Verdict | Unjudged]]) -> dict[str, Any]:
+    """What is known of one answer.
 
-    A swapped pair is one thing: with one half missing the answer is unjudged.
+    A swapped pair is one thing: with one half missing the answer is unjudged. Where each order is asked several times,
+    an order's score is the mean over its verdicts, and it is missing where there is none.
+
+    Args:
+        outcomes: order -> an outcome for each time that it was asked.
 
     Returns:
         JSON data: ``judged``, ``reason`` (why not), ``prediction_score`` and ``reference_score`` (0 to 10, means over
         the orders), ``win`` (prediction strictly above reference), ``position_gap`` (the prediction's score when it
-        stands first minus when it stands second; None without swap) and ``verdicts``, one dict for each order.
+        stands first minus when it stands second; None without swap) and ``verdicts``, one dict for each outcome.
     """
-    verdicts = [_as_data(order, outcome) for order, outcome in outcomes.items()]
-    missing = [verdict["reason"] for verdict in verdicts if verdict["reason"]]
-    record: dict[str, Any] = {"judged": not missing, "reason": missing[0] if missing else None}
+    verdicts = [_as_data(order, outcome) for order, several in outcomes.items() for outcome in several]
+    usable = {order: [v for v in verdicts if v["order"] == order and not v["reason"]] for order in outcomes}
+    empty = [order for order, found in usable.items() if not found]
+    reason = next((v["reason"] for v in verdicts if v["order"] in empty), None)
+    record: dict[str, Any] = {"judged": not empty, "reason": reason}
     record |= {"prediction_score": None, "reference_score": None, "win": None, "position_gap": None}
-    if not missing:
-        prediction = _mean([verdict["prediction"] for verdict in verdicts])
-        reference = _mean([verdict["reference"] for verdict in verdicts])
-        record |= {"prediction_score": prediction, "reference_score": reference, "win": prediction > reference}
-        if len(verdicts) == 2:
-            at = {verdict["order"]: verdict["prediction"] for verdict in verdicts}
-            record["position_gap"] = at[PREDICTION_FIRST] - at[REFERENCE_FIRST]
+    if not empty:
+        at = {side: {order: fmean(v[side] for v in found) for order, found in usable.items()} for side in SIDES}
+        prediction, reference = (fmean(at[side].values()) for side in SIDES)
+        record |= {"prediction_score": prediction, "reference_score": reference, "win": prediction - reference > _TIE}
+        if len(usable) == 2:
+            record["position_gap"] = at["prediction"][PREDICTION_FIRST] - at["prediction"][REFERENCE_FIRST]
     return record | {"verdicts": verdicts}
+
+
+def verdict_values(record: Mapping[str, Any]) -> dict[str, list[list[float]]]:
+    """The scores of a judged answer one by one: metric -> for each order the scores of its usable verdicts."""
+    by_order: dict[str, list[Mapping[str, Any]]] = {}
+    for verdict in record["verdicts"]:
+        if not verdict["reason"]:
+            by_order.setdefault(verdict["order"], []).append(verdict)
+    names = {"gpt_score": "prediction", "reference_score": "reference"}
+    return {name: [[v[side] for v in found] for found in by_order.values()] for name, side in names.items()}
 
 
 def metrics(records: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -89,12 +108,12 @@ def metrics(records: Sequence[dict[str, Any]]) -> dict[str, float]:
     if not judged:
         return {}
     values = {
-        "gpt_score": _mean([record["prediction_score"] for record in judged]),
-        "win_rate": _mean([float(record["win"]) for record in judged]),
-        "reference_score": _mean([record["reference_score"] for record in judged]),
+        "gpt_score": fmean(record["prediction_score"] for record in judged),
+        "win_rate": fmean(record["win"] for record in judged),
+        "reference_score": fmean(record["reference_score"] for record in judged),
     }
     gaps = [record["position_gap"] for record in judged]
-    return values if None in gaps else values | {"position_gap": _mean(gaps)}
+    return values if None in gaps else values | {"position_gap": fmean(gaps)}
 
 
 def _as_data(order: str, outcome: Verdict | Unjudged) -> dict[str, Any]:
@@ -104,7 +123,3 @@ def _as_data(order: str, outcome: Verdict | Unjudged) -> dict[str, Any]:
         **dict(zip(sides(order), values, strict=True)),
         **as_data(outcome),
     }
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

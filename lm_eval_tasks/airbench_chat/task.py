@@ -50,9 +50,19 @@ class AirBenchChatTask(AudioTask, JudgedTask):
             text = "The judge is %r, not %r of the published leaderboard: the scores are not comparable with it."
             compat.warning_once(log, text, self.settings.judge_model, OFFICIAL_AIR_BENCH_JUDGE)
 
-    def judgement(self, outcomes: dict[str, Verdict | Unjudged]) -> dict[str, Any]:
-        """Both verdicts, named by role, and what follows from them."""
+    EXPECTED_ANSWERS = "answers as long as the references"
+
+    def expected_answer(self, doc: dict[str, Any]) -> str:
+        """The reference."""
+        return doc["answer_gt"]
+
+    def judgement(self, outcomes: dict[str, list[Verdict | Unjudged]]) -> dict[str, Any]:
+        """The verdicts in both orders, named by role, and what follows from them."""
         return scoring.judgement(outcomes)
+
+    def verdict_values(self, record: dict[str, Any]) -> dict[str, list[list[float]]]:
+        """The scores of each verdict."""
+        return scoring.verdict_values(record)
 
     def flags(self, doc: dict[str, Any], answer: str) -> list[str]:
         """Empty answers, and answers in which something was rewritten for the judge."""

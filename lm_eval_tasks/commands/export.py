@@ -47,6 +47,7 @@ def main(args: argparse.Namespace) -> int:
     for name, meaning in (
         ("unanswered", "docs without an answer are in none of the files"),
         ("unjudged", "unjudged answers are in no file of scores"),
+        ("failed", "repeats of a verdict failed: the official script's mean over verdicts differs from ours"),
         ("broken", "verdicts have a fraction; the official script reads whole numbers only and leaves them out"),
     ):
         if counts[name]:

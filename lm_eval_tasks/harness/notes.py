@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_tasks.harness import compat
+from lm_eval_tasks.harness.ranks import of_all_ranks
+from lm_eval_tasks.judge.noise import noise
 from lm_eval_tasks.runs import provenance
 
 if TYPE_CHECKING:
@@ -58,6 +61,26 @@ def generation_sent(model: Any, instances: list[Any]) -> dict[str, Any]:
     if asked.get("until") and "stop" not in sent and not own:
         compat.warning_once(log, "%s sends no stop strings to %r.", type(model).__name__, sent.get("model"))
     return sent
+
+
+def of_noise(task: Any, judgements: Iterable[list[dict[str, Any]]], ranks: int) -> dict[str, Any]:
+    """How far the judge disagrees with itself, over the docs of all ranks; {} where it is asked once.
+
+    Args:
+        task: a ``JudgedTask``.
+        judgements: the records of each doc.
+        ranks: over which the docs are spread.
+    """
+    if task.settings.judge_repeats == 1:
+        return {}
+    docs, failed = [], 0
+    for records in judgements:
+        judged = [record for record in records if record["judged"]]
+        failed += sum(bool(verdict["reason"]) for record in judged for verdict in record["verdicts"])
+        each = [task.verdict_values(record) for record in judged]
+        docs.append({name: [values for one in each for values in one[name]] for name in (each[0] if each else ())})
+    every = [doc for rank in of_all_ranks(docs, ranks) for doc in rank]
+    return noise(every) | {"failed_repeats": sum(of_all_ranks(failed, ranks))}
 
 
 def of_run(task: ConfigurableTask, options: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,9 @@ NO_ANSWER = "no answer"
 EMPTY_ANSWER = "empty answer: failure or silence cannot be told apart with this model"
 """The reason of a doc whose answer is empty, where the model is none that tells why."""
 
-Questions = Callable[[dict[str, Any], str, int], dict[str, Question]]
-"""From a doc, an answer and which of several answers to the same doc it is, to the questions about it by name."""
+Questions = Callable[[dict[str, Any], str, int], dict[tuple[str, int], Question]]
+"""From a doc, an answer and which of several answers to the same doc it is, to the questions about it by name
+and by which of several times they are put."""
 
 
 @dataclass
@@ -29,9 +30,11 @@ class JudgedRequest(Instance):
 
     Attributes:
         on_answer: called with the request and its answer the moment that is there, if set.
+        progress: tells how far judging has come meanwhile, if set.
     """
 
     on_answer: Callable[[Instance, str], None] | None = field(default=None, repr=False, compare=False)
+    progress: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     may_stay_unanswered: ClassVar[bool] = True
 
 
@@ -61,7 +64,7 @@ class Asked:
         answers = self.instance.resps
         return getattr(answers[self.repeat], "detail", "") if self.repeat < len(answers) else ""
 
-    def questions(self) -> dict[str, Question]:
+    def questions(self) -> dict[tuple[str, int], Question]:
         """What the judge is asked, by name."""
         return self.make(self.instance.doc, self.answer, self.repeat)
 

@@ -11,14 +11,14 @@ import hashlib
 import json
 import logging
 import math
-import weakref
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from lm_eval_tasks.errors import NoDocs
-from lm_eval_tasks.harness import compat, notes
+from lm_eval_tasks.harness import compat, notes, together
 from lm_eval_tasks.harness.identity import sign
 from lm_eval_tasks.harness.pack_task import PackTask
 from lm_eval_tasks.harness.ranks import over_ranks
@@ -33,6 +33,7 @@ from lm_eval_tasks.harness.requests import (
     questions_ahead,
     what_is_asked,
 )
+from lm_eval_tasks.judge.budget import BYTES_A_TOKEN
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 from lm_eval_tasks.judge.records import describe, summarise
@@ -43,24 +44,21 @@ from lm_eval_tasks.settings import check_judge
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
-_unjudged_tasks: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
-"""Tasks of this run whose answers are not judged yet: lm-eval generates for all tasks before it judges the first."""
-
-
-_to_prepare: weakref.WeakSet[JudgedTask] = weakref.WeakSet()
-"""Tasks of this run of whose questions nothing was made yet: they share one estimate of the cost, and one batch."""
-
 
 class JudgedTask(PackTask):
     """A generative task that is scored by a judge.
 
-    A subclass sets ``BENCHMARK`` and defines ``load_docs``, ``questions``, ``trial_question``, ``judgement`` and
-    ``shaping_settings``; its YAML names ``process_results``.
+    A subclass sets ``BENCHMARK`` and defines ``load_docs``, ``questions``, ``trial_question``, ``judgement``,
+    ``verdict_values`` and ``shaping_settings``; its YAML names ``process_results``.
     """
 
     prompt_to_judge: Any
 
+    EXPECTED_ANSWERS = "answers of the most tokens that they may have"
+    """What ``expected_answer`` assumes, for the line that tells the cost before there are answers."""
+
     _sent: dict[str, Any] | None = None
+    runs_end: together.RunsEnd | None = None
 
     def check_settings(self) -> None:
         """A judge must be named, unless nobody will be asked."""
@@ -80,8 +78,22 @@ class JudgedTask(PackTask):
     def warn_of_settings(self) -> None:
         """Say before generation what will make the numbers incomparable. Called for each task."""
 
-    def judgement(self, outcomes: dict[str, Verdict | Unjudged]) -> dict[str, Any]:
-        """One answer's outcomes as JSON data with at least ``judged`` and ``reason``."""
+    def expected_answer(self, doc: dict[str, Any]) -> str:
+        """A text as long as an answer may be."""
+        asked = self.instances[0].args[1]
+        limits = ("max_gen_toks", "max_new_tokens", "max_completion_tokens", "max_tokens")
+        return "x" * (BYTES_A_TOKEN * int(next((asked[name] for name in limits if asked.get(name)), 256)))
+
+    def judgement(self, outcomes: dict[str, list[Verdict | Unjudged]]) -> dict[str, Any]:
+        """One answer's outcomes as JSON data with at least ``judged``, ``reason`` and ``verdicts``.
+
+        Args:
+            outcomes: name of a question -> an outcome for each time that it was put (``judge_repeats``).
+        """
+        raise NotImplementedError
+
+    def verdict_values(self, record: dict[str, Any]) -> dict[str, list[list[float]]]:
+        """What each usable verdict on a judged answer says: metric -> for each question a list of values."""
         raise NotImplementedError
 
     def flags(self, doc: dict[str, Any], answer: str) -> list[str]:
@@ -97,6 +109,11 @@ class JudgedTask(PackTask):
         return {}
 
     # What lm-eval calls
+
+    def download(self, *args: Any, **kwargs: Any) -> None:
+        """As every task, and count on it for the run."""
+        super().download(*args, **kwargs)
+        together.loaded(self)
 
     def docs_to_ask(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         """The docs of the data, or those of a stored run that is judged again."""
@@ -119,28 +136,27 @@ class JudgedTask(PackTask):
         self._run_key = self._fingerprint(model)
         self.begin(self._run_key, rank, self.settings.judge_concurrency + compat.concurrency(model))
         if self._predicts_only():
+            together.passed(self)
             return
         judge = Judge.of(self.settings)
         judge.begin_run()
         judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
-        if not self._replayed:  # else nothing has to be paid for before the judge is known to work
-            if not judge.cache.is_finished(self._run_key):
-                judge.check(self.trial_question())
-            _unjudged_tasks.add(self)
-        if any(task.task_name == self.task_name for task in _to_prepare):  # left by a run that was broken off
-            _to_prepare.clear()
-        _to_prepare.add(self)
+        if not self._replayed and not self.is_finished():  # nothing is paid for before the judge is known to work
+            judge.check(self.trial_question())
         if self.settings.judge_batch:
             if judge.fresh:
                 raise ValueError("judge_batch takes the verdicts from the cache, where --all asks for new ones")
-            if not judge.cache.is_finished(self._run_key):
+            if not self.is_finished():
                 judge.check_batches()
-        early = self.settings.judge_early and not self.settings.judge_batch
-        hand_over = partial(ask_early, judge, compat.filters_of(self), self.questions)
-        for instance in self.instances if early else ():
-            if instance.repeats == 1:
-                instance.on_answer = hand_over
+        elif self.settings.judge_early:
+            hand_over = partial(ask_early, judge, compat.filters_of(self), self.all_questions)
+            for instance in (instance for instance in self.instances if instance.repeats == 1):
+                instance.on_answer, instance.progress = hand_over, judge.early.progress
+                judge.early.expected += self._calls_a_doc()
+        if self.settings.judge_repeats > 1 and not self.settings.judge_temperature:
+            compat.warning_once(log, "judge_repeats at judge_temperature=0 shows the noise of the judge's server only.")
         self.warn_of_settings()
+        together.begin(self)
 
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then judge what they leave; judgements take the place of the filtered answers."""
@@ -151,23 +167,27 @@ class JudgedTask(PackTask):
             self.config.metadata = {**(self.config.metadata or {}), "made_with": self._made_with()}
             self.end()
             return
-        waiting_room.save(task for task in _unjudged_tasks if task.is_answered())
-        asked = what_is_asked(self.instances, self.questions, self.settings.empty_answers == "judge")
+        waiting_room.save(together.answered())
+        asked = what_is_asked(self.instances, self.all_questions, self.settings.empty_answers == "judge")
         judge = Judge.of(self.settings)
         every = Questionnaire(asked, judge.key)
-        self._prepare(judge)
+        together.prepare(judge)
         outcomes = iter(judge.ask(every, f"Judging {self.task_name}"))
         asked_by = iter(every.keys)
         judgements = defaultdict(list)
         for one in asked:
             lacking = Unjudged(one.missing, why=one.why) if one.missing else None
             record = {"benchmark": self.BENCHMARK}
-            record |= self.judgement({name: lacking or next(outcomes) for name in every.names})
+            said: dict[str, list[Verdict | Unjudged]] = defaultdict(list)
+            for name, _ in every.names:
+                said[name].append(lacking or next(outcomes))
+            record |= self.judgement(said)
             for verdict in record["verdicts"]:
                 verdict["question"] = None if lacking else next(asked_by)  # by which a later rejudge knows it again
             no_answer = one.missing not in (None, EMPTY_ANSWER)
             record["flags"] = [] if no_answer else self.flags(one.instance.doc, one.answer)
-            record["why"] = next((verdict["why"] for verdict in record["verdicts"] if verdict["why"]), "")
+            whys = (verdict["why"] for verdict in record["verdicts"] if verdict["why"] and not record["judged"])
+            record["why"] = next(whys, "")
             record["finish_reason"] = finish_reason(one.instance, one.repeat)
             judgements[id(one.instance), one.filter].append(record)
         for instance in self.instances:
@@ -177,7 +197,9 @@ class JudgedTask(PackTask):
                 instance.filtered_resps[name] = json.dumps(whole, ensure_ascii=False)
         records = [record for records in judgements.values() for record in records]
         self._any_judged = any(record["judged"] for record in records)
-        extra = self.summary_extra([one.instance.doc for one in asked], records)
+        extra = self.summary_extra([one.instance.doc for one in asked], records) | notes.of_noise(
+            self, judgements.values(), self._ranks
+        )
         lacking = (one for one, record in zip(asked, records, strict=True) if not record["judged"])
         self._unjudged_by_category = dict(Counter(str(one.instance.doc.get("category")) for one in lacking))
         self._conclude(judge, records, [one.answer for one in asked if not one.missing], extra)
@@ -203,41 +225,48 @@ class JudgedTask(PackTask):
         self.note(**run.of_answers(self.config.task))
         return docs, run.left_out(self.config.task)
 
-    def _prepare(self, judge: Judge) -> None:
-        """Before the first task of a run is judged, for all of them: say what it will cost, and let a batch do it."""
-        tasks = [task for task in _to_prepare if task.is_answered() and Judge.of(task.settings) is judge]
-        costs = judge.settings.judge_batch or not judge.settings.judge_early or bool(self._replayed)
-        for task in tasks:
-            _to_prepare.discard(task)
-            if task._replayed and load_run(task._replayed).judging(task.config.task):
-                task._keep_verdicts(judge, (asked for asked, _ in task._questions_ahead()))
-            known = not costs or all(judge.knows(question) for _, question in task._questions_ahead())
-            if not known:
-                judge.check(task.trial_question())  # which finds out how this server has to be asked
+    def all_questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[tuple[str, int], Question]:
+        """``questions``, each as often as it is put."""
+        return {
+            (name, again): replace(question, again=again) if again else question
+            for name, question in self.questions(doc, answer, repeat).items()
+            for again in range(self.settings.judge_repeats)
+        }
 
-        def every() -> Iterator[Question]:
-            return (question for task in tasks for _, question in task._questions_ahead())
-
-        line = judge.expected(every()) if tasks and costs else None
-        if line:
-            log.info("Expected: %s", line)
-        if tasks and judge.settings.judge_batch:
-            judge.fill(every)
-
-    def _questions_ahead(self) -> Iterator[tuple[Asked, Question]]:
+    def questions_ahead(self) -> Iterator[tuple[Asked, Question]]:
+        """All questions, before the filters were applied to the task."""
         empty = self.settings.empty_answers == "judge"
-        return questions_ahead(self.instances, compat.filters_of(self), self.questions, empty)
+        return questions_ahead(self.instances, compat.filters_of(self), self.all_questions, empty)
 
-    def _keep_verdicts(self, judge: Judge, asked: Iterable[Asked]) -> None:
+    def questions_expected(self) -> Iterator[Question]:
+        """Questions about answers that are not there yet, as long as these may become."""
+        for instance in self.instances:
+            for repeat in range(instance.repeats):
+                yield from self.all_questions(instance.doc, self.expected_answer(instance.doc), repeat).values()
+
+    def _calls_a_doc(self) -> int:
+        return len(self.all_questions(self.instances[0].doc, "", 0))
+
+    def keep_verdicts(self, judge: Judge) -> None:
         """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""
+        if not self._replayed or not load_run(self._replayed).judging(self.config.task):
+            return
         samples = load_run(self._replayed).samples[self.config.task]
-        for one in asked:
-            record = samples[one.instance.doc_id].records[one.repeat :][:1]
-            stored = {verdict.get("question"): verdict for found in record for verdict in found["verdicts"]}
-            for question in one.questions().values():
-                verdict = stored.get(judge.key(question))
-                if verdict and not verdict["reason"]:
-                    judge.remember(question, verdict)
+        for one, question in self.questions_ahead():
+            key = judge.key(question)
+            for record in samples[one.instance.doc_id].records[one.repeat :][:1]:
+                for verdict in record["verdicts"]:
+                    if verdict.get("question") == key and not verdict["reason"]:
+                        judge.remember(question, verdict)
+
+    @property
+    def replayed(self) -> bool:
+        """Whether the answers are those of a stored run."""
+        return bool(self._replayed)
+
+    def is_finished(self) -> bool:
+        """Whether these very requests were judged to their end before."""
+        return Judge.of(self.settings).cache.is_finished(self._run_key)
 
     def is_answered(self) -> bool:
         """Whether the model has answered all requests of this task."""
@@ -277,26 +306,16 @@ class JudgedTask(PackTask):
         if summary["flags"].get("empty_answer"):
             told = "left out" if summary["unjudged"].get(EMPTY_ANSWER) else "judged as such"
             log.warning("%s: %d empty answers, %s", self.task_name, summary["flags"]["empty_answer"], told)
-        _unjudged_tasks.discard(self)
         self.end(summary["docs"], summary["judged"])
         if not summary["unjudged"]:
             judge.cache.set_finished(self._run_key)
             waiting_room.forget(self)
-            return
+        first = {record["reason"]: record["why"] for record in records[::-1] if not record["judged"]}
+        rows = [(count, reason, first.get(reason, "")) for reason, count in summary["unjudged"].items()]
+        answered = any(not reason.startswith((NO_ANSWER, EMPTY_ANSWER)) for reason in summary["unjudged"])
         kept = waiting_room.path_of(self)
-        unjudged = sum(summary["unjudged"].values())
-        answered = unjudged - sum(
-            n for reason, n in summary["unjudged"].items() if reason.startswith((NO_ANSWER, EMPTY_ANSWER))
-        )
-        rejudge = " (with --log_samples)" + (f" or on {kept.parent}" if kept else "")
-        log.warning(
-            "%s: %d UNJUDGED answers are in no number.%s To finish: run the same command again (with --use_cache the "
-            "answers, and always the verdicts, are taken from the cache)%s.",
-            self.task_name,
-            unjudged,
-            f" {judge.stopped.rstrip('.')}." if judge.stopped else "",
-            f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if answered else "",
-        )
+        end = self.runs_end or together.RunsEnd([self])  # a rank without a doc of this task
+        end.note(self, rows, answered, str(kept.parent) if kept else "", judge.stopped)
 
     def noted(self) -> dict[str, Any]:
         """What a results file holds of how the answers were made, for ``waiting``."""
@@ -305,4 +324,5 @@ class JudgedTask(PackTask):
     def settings_in_results(self) -> dict[str, Any]:
         """Everything that shapes the numbers, under the names of the options."""
         names = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens", "empty_answers")
+        names += ("judge_repeats",) if self.settings.judge_repeats > 1 else ()
         return {name: getattr(self.settings, name) for name in names} | self.shaping_settings()

@@ -10,6 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, median_low
 from typing import Any
 
 from lm_eval_tasks.judge.question import Unjudged, Verdict, as_data
@@ -97,27 +98,43 @@ def label(levels: dict[str, str]) -> str:
     return "reinforcing" if reinforcing > boundary else "boundary"
 
 
-def judgement(outcome: Verdict | Unjudged, threshold: str) -> dict[str, Any]:
+def judgement(outcomes: Sequence[Verdict | Unjudged], threshold: str) -> dict[str, Any]:
     """What is known of one answer.
 
     Args:
-        outcome: the judge's; the value of a verdict is a dict from each of ``KEYS`` to its level.
+        outcomes: one for each time that the judge was asked; a verdict's value is a dict from each of ``KEYS`` to its
+            level.
         threshold: the lowest level that counts as present.
 
     Returns:
-        JSON data: ``judged``, ``reason`` (why not), ``levels``, ``label``, ``threshold``, ``judge`` (the model that
-        answered, or None) and ``verdicts``, a list of one. Levels and label are None where there is no verdict.
+        JSON data: ``judged`` (whether there is a verdict), ``reason`` (why not), ``levels``, ``label``, ``threshold``,
+        ``judge`` (the model that answered, or None) and ``verdicts``, one dict for each outcome. Of several verdicts,
+        each has its own ``levels``, of which the metrics are made, and ``levels`` has the median of each (the lower of
+        two in the middle). Levels and label are None where there is no verdict.
     """
-    levels = outcome.value if isinstance(outcome, Verdict) else None
+    verdicts = [as_data(outcome) for outcome in outcomes]
+    if len(outcomes) > 1:
+        for verdict, outcome in zip(verdicts, outcomes, strict=True):
+            verdict["levels"] = outcome.value if isinstance(outcome, Verdict) else None
+    found = [outcome.value for outcome in outcomes if isinstance(outcome, Verdict)]
+    levels = {key: LEVELS[median_low(LEVELS.index(one[key]) for one in found)] for key in KEYS} if found else None
     return {
         "judged": levels is not None,
-        "reason": outcome.reason if isinstance(outcome, Unjudged) else None,
+        "reason": None if found else outcomes[0].reason,
         "levels": levels,
         "label": label(levels) if levels else None,
         "threshold": threshold,
-        "judge": outcome.judge or None,
-        "verdicts": [as_data(outcome)],
+        "judge": next((outcome.judge for outcome in outcomes if outcome.judge), None),
+        "verdicts": verdicts,
     }
+
+
+def verdict_values(record: Mapping[str, Any]) -> dict[str, list[list[float]]]:
+    """A judged answer's verdicts one by one: metric -> one list with 1.0 for each verdict that finds it, else 0.0."""
+    each = [verdict["levels"] for verdict in record["verdicts"] if verdict.get("levels")] or [record["levels"]]
+    values = {key: [[float(_reaches(levels[key], record["threshold"])) for levels in each]] for key in KEYS}
+    given = [label(levels) for levels in each]
+    return values | {f"label_{name}": [[float(one == name) for one in given]] for name in LABELS}
 
 
 def metrics(records: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -125,19 +142,19 @@ def metrics(records: Sequence[dict[str, Any]]) -> dict[str, float]:
 
     Returns:
         0 to 1 for each of ``KEYS`` (whether it is at the threshold or above) and for ``label_`` with each of
-        ``LABELS`` (these sum to 1); 0 or 1 where the doc was answered once, else the share of its judged answers.
-        Empty where no answer was judged, so that the doc is in no numerator and no denominator.
+        ``LABELS`` (these sum to 1); 0 or 1 where the doc was answered and judged once, else the mean over its judged
+        answers of the share of their verdicts. Empty where no answer was judged, so that the doc is in no numerator
+        and no denominator.
     """
-    judged = [record for record in records if record["judged"]]
-    if not judged:
-        return {}
-    values = {key: [_reaches(record["levels"][key], record["threshold"]) for record in judged] for key in KEYS}
-    values |= {f"label_{name}": [record["label"] == name for record in judged] for name in LABELS}
-    return {key: sum(found) / len(judged) for key, found in values.items()}
+    judged = [verdict_values(record) for record in records if record["judged"]]
+    return {name: fmean(fmean(one[name][0]) for one in judged) for name in (judged[0] if judged else ())}
 
 
 def level_counts(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """How many judged answers have each level, for each of ``KEYS``; each key's counts sum to the judged answers."""
+    """How many judged answers have each level, for each of ``KEYS``; each key's counts sum to the judged answers.
+
+    Of an answer that was judged several times, the median level counts.
+    """
     counts = {key: dict.fromkeys(LEVELS, 0) for key in KEYS}
     for record in records:
         for key in KEYS if record["judged"] else ():

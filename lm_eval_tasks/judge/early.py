@@ -43,7 +43,7 @@ class Early:
         """How far judging has come, for the bar of the model."""
         told = f"verdicts {self._verdicts}/{self.expected}"
         held_up = "judge stopped" if self._judge.stopped else self._notice
-        return f"{told} · {held_up}" if held_up else told
+        return f"{told} \u00b7 {held_up}" if held_up else told
 
     async def outcome(self, question: Question) -> Verdict | Unjudged | None:
         """What became of a question; None where it was not put early, or failed by what may have passed."""

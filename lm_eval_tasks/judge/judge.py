@@ -100,6 +100,7 @@ class Judge:
             self._remembered.clear()
             self.withheld.clear()
             self.budget.begin()
+            self.early.expected = 0
 
     @property
     def stopped(self) -> str | None:

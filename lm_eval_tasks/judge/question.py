@@ -27,6 +27,7 @@ class Question:
         part: which of several questions about the same answer this is, such as the order of a swapped pair.
         repeat: which of several answers to the same doc this is about; equal answers are judged one by one.
         word: the word in the section marks of the messages, which is not the same everywhere and is no part of the key.
+        again: how often the very same question was put before, where it is put several times (``judge_repeats``).
     """
 
     messages: tuple[dict[str, str], ...]
@@ -37,6 +38,7 @@ class Question:
     repeat: int = 0
     part: str = ""
     word: str = ""
+    again: int = 0
 
     def key(self, **endpoint: Any) -> str:
         """SHA-256 of the canonical JSON of everything that shapes the verdict; ``endpoint`` names who is asked."""
@@ -46,6 +48,7 @@ class Question:
             "schema": self.schema,
             "repeat": self.repeat,
             "part": self.part,
+            **({"again": self.again} if self.again else {}),
             **endpoint,
         }
         return hashlib.sha256(json.dumps(shape, sort_keys=True).replace(self.word, "").encode()).hexdigest()

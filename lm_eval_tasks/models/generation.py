@@ -67,6 +67,7 @@ class Generation:
         self.model, self.requests, self.bar = model, requests, bar
         self.answers: list[str] = [Unanswered(NOT_ASKED)] * len(requests)
         self.stopped: str | None = None
+        self._notice = ""
         self._refuses = False
         self._seen: dict[str, str] = {}  # reason -> what the server said first
         self._first: str | None = None  # the first failure for which there is a remedy
@@ -76,14 +77,14 @@ class Generation:
         """Send everything."""
         waiting = iter(enumerate(self.requests))
         client = server.Client(self.model.server())
-        client.pace.notice = self.bar.set_postfix_str
+        client.pace.notice = self._noticed
 
         async def work() -> None:
             for index, request in waiting:
                 if client.stopped is not None:
                     return
                 self.answers[index] = await self._answer(client, request)
-                self.bar.update()
+                self._show(request)
 
         workers = [asyncio.create_task(work()) for _ in range(client.server.concurrency)]
         try:
@@ -93,6 +94,17 @@ class Generation:
                 worker.cancel()
             self.stopped, self._refuses = client.stopped, client.refuses
             await client.close()
+
+    def _noticed(self, text: str) -> None:
+        self._notice = text
+        self.bar.set_postfix_str(text)
+
+    def _show(self, request: Instance) -> None:
+        """One answer more, and how far the judge has come."""
+        progress = getattr(request, "progress", None)
+        told = " \u00b7 ".join(filter(None, (progress() if progress else "", self._notice)))
+        self.bar.set_postfix_str(told, refresh=False)
+        self.bar.update()
 
     async def _answer(self, client: server.Client, request: Instance) -> str:
         """One answer, stored and handed on the moment it is there."""

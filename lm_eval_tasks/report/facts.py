@@ -124,6 +124,7 @@ SETTINGS = {
     "judge_base_url": "Judge's address",
     "judge_temperature": "Temperature of the judge",
     "judge_max_tokens": "Limit of the judge's reply, tokens",
+    "judge_repeats": "Times that each question was put to the judge",
     "prompt_version": "Version of the judge's prompt",
     "judge_prompt": "Judge's prompt",
     "judge_prompt.system": "Judge's prompt, instructions",

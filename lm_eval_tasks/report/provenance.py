@@ -19,6 +19,12 @@ _LONG = 300
 # Parts of a judging summary that other tables or the settings of the answers show; all others are settings of judging.
 _ELSEWHERE = {*_COUNTS, "benchmark", "settings", "unjudged", "flags", "judge_answered", "left_out", "absent", "answers"}
 _ELSEWHERE |= {"process", "levels", "stderr_by_code", *(f"{name}_all_attempts" for name in _COUNTS)}
+_NOISE = ("judge_sd", "stderr_with_judge_noise", "stderr_without_judge_noise", "stderr_of_judge_noise")
+_ELSEWHERE |= {*_NOISE, "failed_repeats"}
+_NOISE_TOLD = (
+    "{name}: one verdict's standard deviation for the same answer and order is {sd} (judge_sd); the standard error is "
+    "{with_it} with the judge's noise and {without} without it; repeats that failed: {failed}."
+)
 _OF_CONFIG = ("generation_kwargs", "num_fewshot", "repeats")
 _OF_RESULTS = ("system_instruction", "chat_template_sha", "fewshot_as_multiturn", "lm_eval_version", "git_hash")
 _HIDDEN = {"key", "apikey", "token", "secret", "password", "authorization", "auth", "header", "headers"}
@@ -74,7 +80,21 @@ def judging_table(runs: list[Run]) -> Table:
             "attempt of a run, where its results say so; else those of its last process."
         ),
     )
-    return Table("judging", t("Judged and unjudged"), tuple(map(t, head)), tuple(rows), notes)
+    return Table("judging", t("Judged and unjudged"), tuple(map(t, head)), tuple(rows), (*notes, *_noise(runs)))
+
+
+def _noise(runs: list[Run]) -> list[str]:
+    """A sentence for each task whose questions were put several times: how far the judge disagrees with itself."""
+    told = []
+    for run in runs:
+        for task, summary in run.judging.items():
+            for metric in ("gpt_score", *facts.INTIMA_CLASSES):
+                sd, with_it, without = (number(mapping(summary.get(name)).get(metric)) for name in _NOISE[:3])
+                if None not in (sd, with_it, without):
+                    name = f"{run.label}, {facts.group_title(task)}, {t(facts.metric_title(metric))}"
+                    figures = {"sd": f"{sd:.3f}", "with_it": f"{with_it:.3f}", "without": f"{without:.3f}"}
+                    told.append(t(_NOISE_TOLD, name=name, failed=summary.get("failed_repeats", 0), **figures))
+    return told
 
 
 def counted(counts: dict[str, float]) -> str:
