@@ -26,8 +26,17 @@ if TYPE_CHECKING:
     from lm_eval_tasks.runs.stored import StoredRun
 
 
+_EXAMPLE = """\
+  lm-eval-tasks rejudge out                              what is unjudged
+  lm-eval-tasks rejudge out --metadata judge_batch=true  the same, at half the price
+  lm-eval-tasks rejudge out --metadata judge_model=my-judge judge_repeats=3 judge_temperature=1
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXAMPLE
     parser.add_argument(
         "run_dir", metavar="RUN_DIR", nargs="?", help="the run's --output_path, its results file, or kept answers"
     )

@@ -36,7 +36,8 @@ def begin(task: Any) -> None:
     """Note that a task has its requests; with the last one of a run, say what judging may cost."""
     if any(other.task_name == task.task_name for other in _to_prepare):  # left by a run that was broken off
         _to_prepare.clear()
-    _loaded.discard(task)
+    for other in [other for other in _loaded if other.task_name == task.task_name]:  # it, or one that never ran
+        _loaded.discard(other)
     _begun.add(task)
     _to_prepare.add(task)
     if not _loaded:
