@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -125,9 +126,20 @@ def test_without_the_data_a_task_is_complete_when_it_is_as_long_as_the_official_
     assert not {ALL, f"{ALL}_sound"} & files.found()["results"].keys()
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("as_list", [False, True])
+def test_a_file_as_windows_writes_it(tmp_path: Path, encoding: str, as_list: bool) -> None:
+    rows = [{"uniq_id": n, "response": "\u00e9\u732b"} for n in range(3)]
+    text = json.dumps(rows, ensure_ascii=False) if as_list else "\r\n".join(map(json.dumps, rows))
+    file = tmp_path / "answers.jsonl"
+    file.write_bytes((codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b"") + text.encode(encoding))
+    assert [row.fields for row in read_rows(file)] == rows
+
+
 # What can be wrong with a row: how it is changed, what is said of it, and whether the data is joined
 ODD = [
     (lambda row: "{", "no JSON object", False),
+    (lambda row: json.dumps(row)[:-1] + ', "response": "Another."}', "a field twice", False),
     (lambda row: row | {"response": None}, "response is NoneType, not text", False),
     (lambda row: row | {"response": ["a"]}, "response is list, not text", False),
     (lambda row: row | {"response": "\ud800"}, "response holds what is no character", False),

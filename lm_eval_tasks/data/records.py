@@ -208,14 +208,18 @@ def read_whole(path: Path) -> bytes:
     return content
 
 
-def parse_json(content: bytes, path: Path) -> Any:
+def parse_json(content: bytes, path: Path, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """JSON of which one odd value spoils only itself: bytes that are no UTF-8 become half surrogate pairs.
+
+    Args:
+        content, path: of a file.
+        pairs: makes an object from its fields, as in ``json.loads``.
 
     Raises:
         DataError: it is no JSON.
     """
     try:
-        return json.loads(content.decode("utf-8-sig", "surrogateescape"), parse_int=_integer)
+        return json.loads(content.decode("utf-8-sig", "surrogateescape"), parse_int=_integer, object_pairs_hook=pairs)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged or not complete ({error}). Download it again.") from None
 

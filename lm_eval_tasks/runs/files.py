@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import json
 import re
 from collections import defaultdict
@@ -21,6 +23,10 @@ NOT_KNOWN = ("audio_part", "audio_sample_rate", "max_audio_seconds")
 """Settings of how audio was sent, which a file of answers does not tell."""
 
 
+_TWICE = object()
+"""What a row is read as in which a field has two values."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One answer of a file, not looked at yet.
@@ -36,6 +42,8 @@ class Row:
     @property
     def fault(self) -> str | None:
         """What is wrong with the answer itself, in words that are the same for all rows with this fault."""
+        if self.fields is _TWICE:
+            return "a field twice, with different values"
         if not isinstance(self.fields, dict):
             return "no JSON object"
         if "response" not in self.fields:
@@ -95,9 +103,12 @@ def read_rows(path: Path) -> list[Row]:
         DataError: it cannot be read, or holds no row.
     """
     content = read_whole(path)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # as a shell of Windows writes it
+        with contextlib.suppress(UnicodeDecodeError):
+            content = content.decode("utf-16", "surrogatepass").encode("utf-8", "surrogatepass")
     start = content.removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith(b"["):
-        rows = [Row(f"item {number}", value) for number, value in enumerate(parse_json(content, path), 1)]
+        rows = [Row(f"item {number}", value) for number, value in enumerate(parse_json(content, path, _fields), 1)]
     else:
         lines = enumerate(content.decode("utf-8-sig", "surrogateescape").split("\n"), 1)
         rows = [Row(f"line {number}", _parsed(line)) for number, line in lines if line.strip()]
@@ -108,9 +119,15 @@ def read_rows(path: Path) -> list[Row]:
 
 def _parsed(line: str) -> Any:
     try:
-        return json.loads(line)
+        return json.loads(line, object_pairs_hook=_fields)
     except (ValueError, RecursionError):
         return None
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> Any:
+    """A JSON object's fields, each of which must have one value."""
+    found = dict(pairs)
+    return found if all(found[name] is value or found[name] == value for name, value in pairs) else _TWICE
 
 
 def model_of(row: Row, fields: Iterable[str]) -> str:
