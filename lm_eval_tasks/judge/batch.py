@@ -83,12 +83,16 @@ class _Fill:
                             jobs.remove(job)
                     under_way = {key for job in jobs for key in job.keys}
                     jobs += [job async for job in self._submit(under_way)]
+                jobs = [job for job in jobs if job.token not in self.server.lost]
                 if not jobs:
-                    return
+                    break
                 for job in await self.server.until_one_ended(jobs, bar):
                     with self.jobs.alone():
                         self._collect(job)
                 bar.n = bar.total - len(self.wanted)
+        for job in self.jobs.with_any(self.wanted) if self.server.lost else ():
+            if why := self.server.lost.get(job.token):
+                self.silent |= {key: f"batch: {job.batch_id} {why}" for key in job.keys if key in self.wanted}
 
     async def _submit(self, under_way: set[str]) -> AsyncIterator[Job]:
         """Submit what is in no batch, in files as large as they may be; gives the jobs."""

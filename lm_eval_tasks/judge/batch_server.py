@@ -33,6 +33,10 @@ class Trouble(Exception):
     """Nothing more can be done about batches now; the text says why. What was submitted is kept."""
 
 
+class OneLost(Trouble):
+    """A single batch cannot be read."""
+
+
 async def check(judge: Any) -> None:
     """Make sure that the judge's server takes batches, which costs nothing.
 
@@ -57,10 +61,14 @@ class BatchServer:
         client: the judge's.
         settings: how often to look and how long to wait.
         jobs: where batches are noted.
+
+    Attributes:
+        lost: token of a job whose batch can't be read -> why.
     """
 
     def __init__(self, client: Client, settings: JudgeSettings, jobs: Jobs) -> None:
         self.api, self.settings, self.jobs = client.api(), settings, jobs
+        self.lost: dict[str, str] = {}
 
     async def create(self, job: Job, content: bytes) -> Job:
         """Upload and submit. The job is on the disk before, and the batch's id the moment that it is known.
@@ -74,10 +82,12 @@ class BatchServer:
             raise Trouble(f"{self.jobs.folder} cannot be written ({error}), so nothing is submitted") from None
         try:
             sent = await self.api.files.create(file=(f"{job.token}.jsonl", content), purpose="batch")
+            job.file_id = _text(_fields(sent), "id")
+            if not job.file_id:
+                raise openai.OpenAIError("the reply names no file")
         except openai.OpenAIError as error:
             self.jobs.drop(job)
             raise Trouble(f"the requests could not be uploaded ({told(error)})") from None
-        job.file_id = str(sent.id)
         self.jobs.save(job)
         once = self.api.with_options(max_retries=0)  # a second try could be a second batch
         try:
@@ -87,18 +97,16 @@ class BatchServer:
                 completion_window="24h",
                 metadata={_MARK: job.token},
             )
-            job.batch_id = str(batch.id or "")
-        except openai.APIStatusError as error:
-            if error.status_code < 500 and error.status_code not in (408, 409):
-                self.jobs.drop(job)
-                raise Trouble(f"the batch was refused ({told(error)})") from None
-            if not await self.find(job):
-                self.jobs.drop(job)
-                raise Trouble(f"the batch could not be created ({told(error)})") from None
+            job.batch_id = _text(_fields(batch), "id")
+            if not job.batch_id:
+                raise openai.OpenAIError("the reply names no batch")
         except openai.OpenAIError as error:
-            if not await self.find(job):
+            status = getattr(error, "status_code", 500)
+            refused = status < 500 and status not in (408, 409)
+            if refused or not await self.find(job):
                 self.jobs.drop(job)
-                raise Trouble(f"the batch could not be created ({told(error)})") from None
+                what = "was refused" if refused else "could not be created"
+                raise Trouble(f"the batch {what} ({told(error)})") from None
         self.jobs.save(job)
         log.info("Batch %s: %d questions submitted.", job.batch_id, len(job.keys))
         return job
@@ -112,50 +120,65 @@ class BatchServer:
         if not job.file_id:  # nothing was submitted yet
             return False
         await asyncio.sleep(max(0.0, min(SETTLE, job.created + SETTLE - time.time())))
+        unknown = f"whether a batch of the file {job.file_id} was created is not known"
         seen = 0
         try:
             async for batch in self.api.batches.list(limit=100):
-                mark = (getattr(batch, "metadata", None) or {}).get(_MARK)
-                if mark == job.token or getattr(batch, "input_file_id", None) == job.file_id:
-                    job.batch_id = str(batch.id)
+                found = _fields(batch)
+                mark = _fields(found.get("metadata")).get(_MARK)
+                if job.token == mark or job.file_id == found.get("input_file_id"):
+                    job.batch_id = _text(found, "id")
                     self.jobs.save(job)
-                    return True
+                    return bool(job.batch_id)
+                if mark is None and not found.get("input_file_id"):
+                    raise Trouble(f"{unknown} (the list of batches does not say of which files they are)")
                 seen += 1
                 if seen == _LISTED:
-                    raise Trouble(f"whether a batch of the file {job.file_id} was created cannot be found out")
-        except openai.OpenAIError as error:
-            raise Trouble(
-                f"whether a batch of the file {job.file_id} was created is not known ({told(error)})"
-            ) from None
+                    raise Trouble(f"{unknown} (it is not among the last {_LISTED})")
+        except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:  # or a list that is none
+            raise Trouble(f"{unknown} ({told(error)})") from None
         return False
 
     async def until_one_ended(self, jobs: list[Job], bar: tqdm) -> list[Job]:
-        """Wait until a batch has ended and its results are here; gives the jobs of which that is true."""
+        """Wait until a batch has ended and its results are here.
+
+        Returns:
+            The jobs of which that is true; none where the batches of all are ``lost``.
+        """
         while True:
             states = []
             for job in jobs:
-                if not job.ended:
-                    batch = await self._patiently(lambda job=job: self.api.batches.retrieve(job.batch_id))
-                    if batch.status in _ENDED:
-                        await self._download(job, batch)
-                    states.append((job, batch))
-            if ended := [job for job in jobs if job.ended]:
+                try:
+                    if not job.ended and job.token not in self.lost:
+                        states.append((job, await self._look(job)))
+                except OneLost as trouble:
+                    anew = f"; to submit its questions anew, and pay for them again, remove {self.jobs.file(job)}"
+                    self.lost[job.token] = str(trouble)
+                    log.error("Batch %s: %s%s.", job.batch_id, trouble, anew)
+            if (ended := [job for job in jobs if job.ended]) or not states:
                 return ended
             bar.set_postfix_str(_progress(states))
             await asyncio.sleep(self.settings.judge_batch_poll)
 
-    async def _download(self, job: Job, batch: Any) -> None:
+    async def _look(self, job: Job) -> dict[str, Any]:
+        """A batch as the server shows it; where it has ended, its results are fetched and kept."""
+        batch = _fields(await self._patiently(lambda: self.api.batches.retrieve(job.batch_id)))
+        status = _text(batch, "status").lower().replace("canceled", "cancelled")
+        if status not in _ENDED:
+            return batch
         parts = []
-        for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
+        for file_id in filter(None, (_text(batch, "output_file_id"), _text(batch, "error_file_id"))):
             found = await self._patiently(lambda file_id=file_id: self.api.files.content(file_id))
             parts.append(found.content.rstrip(b"\n") + b"\n")
-        errors = getattr(getattr(batch, "errors", None), "data", None) or []
-        said = "; ".join(" ".join(str(part) for part in (e.code, e.message) if part) for e in errors[:3])
-        job.ended, job.why = batch.status, without_keys(said)[:300]
+        errors = _fields(batch.get("errors")).get("data")
+        first = [_fields(error) for error in errors[:3]] if isinstance(errors, list) else []
+        said = "; ".join(" ".join(filter(None, (_text(e, "code"), _text(e, "message")))) for e in first)
+        job.ended, job.why = status, without_keys(said)[:300]
         try:
             self.jobs.keep_results(job, b"".join(parts))
         except OSError as error:
             raise Trouble(f"{self.jobs.folder} cannot be written ({error})") from None
+        return batch
 
     async def _patiently(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """A call that may be made again and again: until it succeeds, or ``judge_patience`` is over."""
@@ -165,7 +188,7 @@ class BatchServer:
                 return await call()
             except openai.APIStatusError as error:
                 if error.status_code < 500 and error.status_code not in (408, 409, 429):
-                    raise Trouble(f"a batch under way cannot be read ({told(error)})") from None
+                    raise OneLost(f"cannot be read ({told(error)})") from None
                 last = error
             except openai.OpenAIError as error:
                 last = error
@@ -174,13 +197,28 @@ class BatchServer:
             await asyncio.sleep(min(self.settings.judge_batch_poll, 10.0))
 
 
-def _progress(states: list[tuple[Job, Any]]) -> str:
+def _progress(states: list[tuple[Job, dict[str, Any]]]) -> str:
     """Where batches under way stand."""
-    counts = [batch.request_counts for _, batch in states if getattr(batch, "request_counts", None)]
-    done, failed, total = (sum(getattr(c, name, 0) or 0 for c in counts) for name in ("completed", "failed", "total"))
+    counts = [_fields(batch.get("request_counts")) for _, batch in states]
+    done, failed, total = (
+        sum(count[name] for count in counts if isinstance(count.get(name), int))
+        for name in ("completed", "failed", "total")
+    )
     age = timedelta(seconds=round(time.time() - min(job.created for job, _ in states)))
-    statuses = ", ".join(dict.fromkeys(str(batch.status) for _, batch in states))
+    statuses = ", ".join(dict.fromkeys(_text(batch, "status") or "no status" for _, batch in states))
     return f"{done} done / {failed} failed / {total}, {statuses}, age {age}"
+
+
+def _fields(found: Any) -> dict[str, Any]:
+    """A reply's fields, whatever they hold; {} where it is no object."""
+    if isinstance(found, openai.BaseModel):
+        found = found.to_dict(warnings=False)
+    return found if isinstance(found, dict) else {}
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    """A field's text; "" where it has none."""
+    return fields[name] if isinstance(fields.get(name), str) else ""
 
 
 def told(error: Exception) -> str:

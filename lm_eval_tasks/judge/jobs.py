@@ -88,7 +88,7 @@ class Jobs:
         Raises:
             OSError: it cannot be written.
         """
-        self._write(self._file(job), json.dumps(asdict(job)).encode())
+        self._write(self.file(job), json.dumps(asdict(job)).encode())
 
     def keep_results(self, job: Job, content: bytes) -> None:
         """Write what a batch gave, and that it ended."""
@@ -112,7 +112,7 @@ class Jobs:
 
     def looked_at(self, job: Job, keys: set[str]) -> None:
         """Take questions off a job; with the last one it goes."""
-        if not self._file(job).exists():  # another process was as fast
+        if not self.file(job).exists():  # another process was as fast
             return
         job.keys = [key for key in job.keys if key not in keys]
         if job.keys:
@@ -122,10 +122,11 @@ class Jobs:
 
     def drop(self, job: Job) -> None:
         """Forget a job."""
-        self._file(job).unlink(missing_ok=True)
+        self.file(job).unlink(missing_ok=True)
         self._results(job).unlink(missing_ok=True)
 
-    def _file(self, job: Job) -> Path:
+    def file(self, job: Job) -> Path:
+        """Where a job is noted."""
         return self.folder / f"{job.token}.json"
 
     def _results(self, job: Job) -> Path:
