@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import batch_server
 import pytest
+from aiohttp import web
 from batch_server import BatchServer, expired, line
 from conftest import forget_judges, questions
 
@@ -415,3 +420,108 @@ def test_a_run_waits_for_one_batch_of_all_its_tasks(
     assert cli.main(again) == 0
     assert [len(rows) for rows in api.asked] == [10, 10] and len(api.calls) == 1
     assert cli.main([*again, "--all"]) == 2
+
+
+# Replies that are none: what the server shows of a batch is changed; whether the verdicts still come
+
+SHOWN = {
+    "counts are words": lambda b: {**b, "request_counts": {"completed": "x", "total": None}},
+    "no counts, errors a list": lambda b: {**b, "request_counts": [1], "errors": ["x", 5]},
+    "errors of odd things": lambda b: {**b, "errors": {"data": ["x", None, {"code": 5}]}},
+    "upper case": lambda b: {**b, "status": b["status"].upper()},
+    "empty file ids": lambda b: {**b, "error_file_id": b.get("error_file_id") or ""},
+    "unknown status before its end": lambda b: {**b, "status": b["status"].replace("validating", "queued")},
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_odd_fields_of_a_batch_cost_nothing(
+    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    real = BatchServer.shown
+    monkeypatch.setattr(BatchServer, "shown", lambda self, batch: SHOWN[name](real(self, batch)))
+    api.polls = 3
+    assert values(asked(make())) == [IN_BATCH] * 6
+    assert (len(api.batches), api.calls) == (1, [])
+
+
+@pytest.mark.parametrize("reply", [{}, {"id": None}, {"id": 5}, [], "text"])
+def test_a_creation_that_names_no_batch_is_looked_for_in_the_list(
+    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, reply: Any
+) -> None:
+    real = BatchServer.create
+
+    async def create(self: BatchServer, request: Any) -> Any:
+        await real(self, request)
+        return web.json_response(reply)
+
+    monkeypatch.setattr(BatchServer, "create", create)
+    with batch_server.running() as other:
+        assert values(asked(make(judge_base_url=other.url))) == [IN_BATCH] * 6
+        assert len(other.batches) == 1 and other.calls == []
+
+
+@pytest.mark.parametrize("fields", [{"metadata": None, "input_file_id": None}, {"metadata": "x", "input_file_id": ""}])
+def test_a_list_that_does_not_name_files_proves_no_batch_absent(
+    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, fields: dict
+) -> None:
+    real = BatchServer.shown
+    api.faults = {("POST", "batches"): ["drop"]}
+    monkeypatch.setattr(BatchServer, "shown", lambda self, name: real(self, name) | fields)
+    for _ in range(2):
+        assert {reason[:32] for reason in values(asked(make()))} == {"batch: whether a batch of the fi"}
+    assert (len(api.batches), api.calls) == (1, [])
+
+
+def test_a_batch_that_is_gone_costs_its_own_questions_only(
+    api: BatchServer, make: Callable[..., Judge], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.faults = {("GET", "batches/"): [404]}
+    asked(make(), 2)
+    api.faults = {("GET", "batches/batch_0"): [404] * 9}
+    outcomes = values(asked(make(), 6))
+    assert outcomes[2:] == [IN_BATCH] * 4 and {o[:14] for o in outcomes[:2]} == {"batch: batch_0"}
+    assert [len(rows) for rows in api.asked] == [2, 4] and api.calls == []
+    (note,) = (tmp_path / "cache.sqlite.batches").glob("*.json")
+    assert f"remove {note}" in caplog.text
+    note.unlink()
+    assert values(asked(make(), 6)) == [IN_BATCH] * 6
+
+
+KILLED = """
+import json, os, signal, sys
+from conftest import questions
+from lm_eval_tasks.judge import batch_server as protocol, jobs
+from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.settings import JudgeSettings
+protocol.SETTLE = 0.05
+left = int(sys.argv[2])
+def count(function):
+    def counted(*args, **kwargs):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+    return counted
+for name in ("save", "keep_results", "results", "looked_at", "drop", "_write"):
+    setattr(jobs.Jobs, name, count(getattr(jobs.Jobs, name)))
+judge = Judge(JudgeSettings(**json.loads(sys.argv[1])))
+wanted = questions(6)
+judge.fill(lambda: iter(wanted))
+print(sum(judge.knows(question) for question in wanted))
+"""
+
+
+@pytest.mark.parametrize("steps", [1, 3, 5, 7, 9, 10, 11])
+def test_kill_9_between_the_writes_to_disk(
+    api: BatchServer, make: Callable[..., Judge], tmp_path: Path, steps: int
+) -> None:
+    settings = {"judge_model": "judge-1", "judge_base_url": api.url, "judge_batch": True, "judge_batch_poll": 0.01}
+    settings |= {"judge_cache": str(tmp_path / "cache.sqlite"), "judge_max_retries": 0}
+    command = [sys.executable, "-c", KILLED, json.dumps(settings), str(steps)]
+    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, timeout=50)
+    assert done.returncode == -signal.SIGKILL or done.stdout.strip() == "6", done.stderr[-500:]
+    assert values(asked(make())) == [IN_BATCH] * 6
+    assert (len(api.batches), api.calls) == (1, [])  # a note may be left of which nothing is wanted any more
