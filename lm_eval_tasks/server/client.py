@@ -13,6 +13,7 @@ import logging
 import re
 import ssl
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -114,6 +115,7 @@ class Client:
         self._alike: tuple[tuple[Any, ...], int] = ((), 0)
         self._struggling = 0
         self._answers = 0
+        self._answered = 0.0  # when the last call was sent that has been answered
         know(None if server.key == NO_KEY else server.key)
         self._url, self._client = _connect(server)
 
@@ -153,12 +155,11 @@ class Client:
             The outcome; NOT_ASKED is its reason where asking had ended.
         """
         encode = encode or _as_json
-        tried, broken, struggling = 0, 0, False
+        tried, broken, struggling, failed_at = 0, 0, False, 0.0
         try:
             while True:
                 if self.stopped is not None:
                     return lost(NOT_ASKED)
-                answers_before = self._answers
                 outcome = await self._negotiated(request, encode, again=tried > 0)
                 if outcome.kind is Kind.BROKEN:
                     broken += 1
@@ -168,15 +169,15 @@ class Client:
                 elif outcome.kind in (Kind.BUSY, Kind.LOST):
                     tried += outcome.kind is Kind.LOST
                     if not struggling:
-                        struggling, self._struggling = True, self._struggling + 1
-                    if self._is_worth_another(outcome, tried, tries, answers_before):
+                        struggling, self._struggling, failed_at = True, self._struggling + 1, time.monotonic()
+                    if self._is_worth_another(outcome, tried, tries, failed_at):
                         continue
                 return self._concluded(outcome)
         finally:
             self._struggling -= struggling
 
-    def _is_worth_another(self, outcome: Outcome, tried: int, tries: int | None, answers_before: int) -> bool:
-        """Whether a call without an answer is made again."""
+    def _is_worth_another(self, outcome: Outcome, tried: int, tries: int | None, failed_at: float) -> bool:
+        """Whether a call without an answer, which failed first at ``failed_at``, is made again."""
         if self.stopped is not None or self.pace.has_gone():
             return False
         if outcome.kind is Kind.BUSY:
@@ -186,7 +187,7 @@ class Client:
         if tried <= self.server.max_retries:
             return True
         alone = outcome.status >= 500 and self._struggling == 1  # it answers, and only this request fails
-        others_do = self._answers > answers_before
+        others_do = self._answered > failed_at  # and not just those that were under way when an outage began
         return self.pace.proven and not alone and not others_do
 
     def _concluded(self, outcome: Outcome) -> Outcome:
@@ -199,12 +200,13 @@ class Client:
             self._alike = ((), 0)
         elif outcome.kind is Kind.HOPELESS:
             self._stop(f"{who}: {outcome.explained()}")
-        elif outcome.kind in (Kind.REFUSED, Kind.BROKEN) and outcome.reason not in (FILTERED, TOO_LONG):
+        elif outcome.kind in (Kind.REFUSED, Kind.BROKEN):
             mark, count = _fingerprint(outcome), 1
             if mark == self._alike[0]:
                 count = self._alike[1] + 1
             self._alike = (mark, count)
-            if count >= ALIKE:
+            concerns_a_doc = outcome.reason in (FILTERED, TOO_LONG)
+            if count >= (4 * ALIKE if concerns_a_doc else ALIKE) and not (concerns_a_doc and self._answers):
                 self._stop(f"{who}: {count} requests in a row, each time: {outcome.explained()}", refuses=True)
         elif outcome.kind in (Kind.BUSY, Kind.LOST):
             seconds = self.pace.in_trouble_for()
@@ -327,6 +329,7 @@ class Client:
             self.pace.failed(outcome.reason, outcome.wait, began)
         elif outcome.answered:
             self.pace.succeeded()
+            self._answered = max(self._answered, began)
             self._taken.update(name for name in sent if name not in self._taken)
         elif outcome.kind is not Kind.HOPELESS:
             self.pace.is_there()
