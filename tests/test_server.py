@@ -17,7 +17,7 @@ from lm_eval_tasks.judge.question import Verdict
 from lm_eval_tasks.models.api import AudioChatCompletions
 from lm_eval_tasks.runs.answers import Answer as Answered
 from lm_eval_tasks.runs.answers import Unanswered
-from lm_eval_tasks.server import outcome, pace
+from lm_eval_tasks.server import client, outcome, pace
 from lm_eval_tasks.server.outcome import Kind
 
 
@@ -296,6 +296,10 @@ def test_a_reply_that_is_only_reasoning_names_the_reasoning_parser(server, ask, 
         refused(502, "x"),
         refused(408, "x"),
         DROP,
+        Answer(drop=b"\x16\x03\x01 no HTTP\r\n\r\n"),
+        Answer(drop=b"HTTP/1.1 200 OK\r\n" + b"X-Header: x\r\n" * 500),
+        Answer(drop=b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"choices": [{'),
+        Answer(body=b"8 6", headers={"Content-Encoding": "gzip"}),
         Answer(body="not JSON"),
         Answer(body={"error": {"code": 429, "message": "slow"}}),
         Answer(body={"choices": None}),
@@ -321,6 +325,18 @@ def test_rate_limits_never_look_like_death(server, ask, role, quick):
     server.script(role, lambda asked: busy(429) if time.monotonic() < begun + 2 else "8 6")
     options = {"judge_patience": 30} if role == "judge" else {"patience": 30}
     assert ask(role, 60, **options) == ["8 6"] * 60
+
+
+@both
+def test_a_request_that_is_always_rate_limited_costs_itself(server, ask, role, quick, monkeypatch):
+    monkeypatch.setattr(client, "OUTRUN", 4)
+    server.script(
+        role, lambda asked: busy(429, 5) if asked.text.rstrip("?").endswith(" 3") else said("8 6", delay=0.02)
+    )
+    options = {"judge_concurrency": 2} if role == "judge" else {"num_concurrent": 2}
+    got = ask(role, 60, **options)
+    assert got.count(None) == 1 and server.calls(role) < 59 + 60
+    assert got[3] is None
 
 
 @both

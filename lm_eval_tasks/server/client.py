@@ -37,6 +37,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 
 ALIKE = 8
 """So many equal refusals with no success between mean a fault of the set-up, not of the docs."""
+OUTRUN = 60
+"""So many rate limits of one request, with calls answered between them that were sent later, concern that request."""
 BROKEN_TRIES = 3
 """How often a request is made whose reply is broken."""
 CONNECT = 10.0
@@ -155,7 +157,7 @@ class Client:
             The outcome; NOT_ASKED is its reason where asking had ended.
         """
         encode = encode or _as_json
-        tried, broken, struggling, failed_at = 0, 0, False, 0.0
+        tried, broken, outrun, struggling, failed_at, overtaken = 0, 0, 0, False, 0.0, 0.0
         try:
             while True:
                 if self.stopped is not None:
@@ -169,8 +171,11 @@ class Client:
                 elif outcome.kind in (Kind.BUSY, Kind.LOST):
                     tried += outcome.kind is Kind.LOST
                     if not struggling:
-                        struggling, self._struggling, failed_at = True, self._struggling + 1, time.monotonic()
-                    if self._is_worth_another(outcome, tried, tries, failed_at):
+                        struggling, self._struggling = True, self._struggling + 1
+                        failed_at = overtaken = time.monotonic()
+                    if outcome.kind is Kind.BUSY and self._answered > overtaken:
+                        outrun, overtaken = outrun + 1, self._answered
+                    if outrun < OUTRUN and self._is_worth_another(outcome, tried, tries, failed_at):
                         continue
                 return self._concluded(outcome)
         finally:
@@ -351,6 +356,9 @@ class Client:
             return _unconnected(error)
         except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
             return Outcome(Kind.BROKEN, reason="malformed reply", words=without_keys(str(error))[:200])
+        except Exception as error:  # what is no HTTP: the transport has errors of its own, which openai lets through
+            log.debug("A response that is none:", exc_info=True)
+            return replace(_unconnected(error), words=without_keys(" ".join(str(error).split()))[:200])
         return read(200, {}, body, max_tokens)
 
 
@@ -419,7 +427,7 @@ def _needs_socks(parts: Any) -> bool:
     return proxy.lower().startswith("socks") and not proxy_bypass(parts.hostname or "")
 
 
-def _unconnected(error: openai.APIConnectionError) -> Outcome:
+def _unconnected(error: Exception) -> Outcome:
     cause: BaseException = error
     while (cause.__cause__ or cause.__context__) is not None:
         cause = cause.__cause__ or cause.__context__

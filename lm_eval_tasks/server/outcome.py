@@ -350,6 +350,7 @@ def _failure(status: int, error: dict[str, Any], headers: Mapping[str, str]) -> 
     about: dict[str, Any] = {"words": words, "status": status, "code": code}
     reason = f"HTTP {status}"
     if status < 400:
+        about["words"] = words or _as_text((headers.get("location") or "").encode("utf-8", "replace"))
         return Outcome(Kind.HOPELESS, reason=reason, remedy=_REMEDY[3], **about)
     if status in (401, 402):
         return Outcome(Kind.HOPELESS, reason=reason, remedy=_REMEDY[status], **about)
