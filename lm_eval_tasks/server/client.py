@@ -384,9 +384,10 @@ def _connect(server: Server) -> tuple[str, openai.AsyncOpenAI]:
     parts = urlsplit(server.url)
     query = dict(parse_qsl(parts.query))
     headers: dict[str, Any] = dict(server.headers)
-    know(parts.password, *(value for name, value in query.items() if name != "api-version"))
+    know(unquote(parts.password or ""), *(value for name, value in query.items() if name != "api-version"))
     if parts.username:  # HTTP libraries take it from the address or a header, and not with another key beside it
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        know(user)
         headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
         parts = parts._replace(netloc=parts.netloc.rpartition("@")[2])
     own_way = bool(headers) and "authorization" not in map(str.lower, headers)

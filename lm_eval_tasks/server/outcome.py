@@ -200,6 +200,11 @@ def _completion(data: Any, body: bytes, headers: Mapping[str, str], max_tokens: 
         return _inner_error(error, headers)
     about = _about(answer)
     message = choice.get("message")
+    if message is None and _ending(choice.get("finish_reason"), _said_beside(choice, answer)) in (
+        Kind.CUT,
+        Kind.REFUSED,
+    ):
+        message = {}  # some servers send none where nothing was written
     if not isinstance(message, dict):
         what = "no choice in the reply" if "choices" in answer else "malformed reply: no chat completion"
         remedy = "" if "choices" in answer else "set {address}"
