@@ -72,7 +72,7 @@ def _check_folder(option: str, folder: Path) -> None:
 
 
 def check_answers(use_cache: str) -> str:
-    """Refuse a database of answers that is damaged or cannot be made, and so would end the run in the middle of lm-eval.
+    """Refuse a database of answers that is damaged or cannot be made: it would end the run in the middle of lm-eval.
 
     Args:
         use_cache: the option's value, to which lm-eval adds the rank.
