@@ -415,7 +415,8 @@ def _error_in(data: Any) -> dict[str, Any] | None:
         return None
     error = data.get("error")
     if isinstance(error, dict):
-        return {**error, "param": error.get("param")} if any(error.values()) else None
+        none = set(error) <= {"code", "type", "param", "status", "message", "msg"} and not any(error.values())
+        return None if none else {**error, "param": error.get("param")}
     if error:  # a text, or whatever else somebody puts there
         return {**{k: data.get(k) for k in ("code", "type", "status")}, "message": error}
     if data.get("object") == "error" or ("choices" not in data and ("message" in data or "detail" in data)):
