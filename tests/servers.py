@@ -28,14 +28,14 @@ class Answer:
         body: a dict is sent as JSON, bytes and text as they are.
         headers: added to the response.
         delay: seconds before it is sent.
-        drop: close the connection instead of answering.
+        drop: close the connection instead of answering, or after these bytes.
     """
 
     status: int = 200
     body: Any = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
-    drop: bool = False
+    drop: bool | bytes = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,8 @@ class Server:
         finally:
             self._in_flight[role] -= 1
         if answer.drop:
+            if isinstance(answer.drop, bytes):
+                request.transport.write(answer.drop)
             request.transport.close()
             return web.Response()
         headers = {"Content-Type": "application/json", **answer.headers}

@@ -203,9 +203,21 @@ def test_a_length_that_the_header_does_not_tell_is_counted(tmp_path, make):
     path.write_bytes(make(tmp_path))
     ref = reference(path, part="input_audio")
     assert abs(ref["seconds"] - 3) < 0.01 and abs(len(ref["array"]) - 48000) < 10
-    data, form = encoded_audio(ref)
-    with soundfile.SoundFile(io.BytesIO(base64.b64decode(data))) as sound:
-        assert form == "wav" and abs(sound.frames - 24000) < 10
+    for part in ("input_audio", "audio_url"):
+        data, form = encoded_audio({**ref, "part": part})
+        with soundfile.SoundFile(io.BytesIO(base64.b64decode(data))) as sound:
+            assert form == "wav" and abs(sound.frames - 24000) < 10
+
+
+@pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "MP3", "AIFF", "CAF", "AU"])
+@pytest.mark.parametrize("tail", [b"TAG" + b"x" * 125, bytes(999), b"APETAGEX" + b"x" * 24])
+def test_what_stands_behind_the_audio_is_no_part_of_it(tmp_path, kind, tail):
+    path = tmp_path / "clip"
+    path.write_bytes(write_tone(tmp_path / "bare", rate=16000, seconds=1, format=kind).read_bytes() + tail)
+    ref = reference(path, part="input_audio")
+    assert abs(ref["seconds"] - 1) < 0.1 and abs(len(ref["array"]) - ref["seconds"] * 16000) < 10
+    with soundfile.SoundFile(io.BytesIO(base64.b64decode(encoded_audio(ref)[0]))) as sound:
+        assert abs(sound.frames - 16000) < 1700
 
 
 def test_the_name_of_a_file_tells_nothing(tmp_path):

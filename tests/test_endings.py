@@ -138,6 +138,14 @@ def test_a_damaged_database_of_answers_is_one_line_before_any_call(runs: Runs, c
     assert runs.server.calls("model") == runs.server.calls("judge") == 0
 
 
+@pytest.mark.parametrize("option", ["--output_path", "--use_cache"])
+@pytest.mark.parametrize("place", ["/dev/null/out/deeper", "/proc/out"])
+def test_a_place_that_cannot_be_written_is_found_before_any_call(runs: Runs, capsys, option, place):
+    assert runs._start(runs.command("out", option, place)) == 2
+    assert f"{option}: /" in capsys.readouterr().err.splitlines()[-1]
+    assert runs.server.calls("model") == runs.server.calls("judge") == 0
+
+
 def test_a_database_of_answers_that_is_whole_is_used(runs: Runs):
     runs.run("out", "--use_cache", "answers")
     with sqlite3.connect("answers_rank0.db") as db:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import logging
 
@@ -63,6 +65,21 @@ def test_no_key_is_written_or_shown(runs: Runs, monkeypatch, capsys, caplog, tas
     assert not any(key in asked.text for asked in runs.server.asked["judge"] for key in KEYS.values())
     assert "My keys: [key] [key]" in samples_file(runs.folder / "out", "speech_QA").read_text(encoding="utf-8")
     assert "?code=[key]" in json.dumps(results(runs.folder / "out")["config"])
+
+
+@pytest.mark.parametrize("key", ['sk-<a/b+c>&"d"-0123', "pass/w\u00f6rd-0123"])
+def test_a_key_is_found_in_every_form_in_which_a_server_may_give_it_back(key):
+    keys.know(key)
+    raw = key.encode()
+    forms = [key, json.dumps(key), keys.quote(key), keys.quote(key, safe=""), html.escape(key)]
+    forms += [base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()]
+    shown = keys.without_keys(" ".join(forms))
+    assert shown.count("[key]") == len(forms) and "0123" not in shown
+
+
+def test_what_a_header_makes_of_a_user_and_a_password_is_a_key():
+    keys.know_options({"base_url": "http://me:secret%2Fword@host/v1"})
+    assert "bWU6" not in keys.without_keys(base64.b64encode(b"me:secret/word").decode())
 
 
 @pytest.mark.parametrize("value", ["gsk_abcdefghijkl", "AKIAIOSFODNN7EXAMPLE", "hf_ABCDEFGHIJKLMNOP"])

@@ -158,6 +158,22 @@ def test_the_servers_whole_group_ends_when_the_run_is_killed(tmp_path, number):
     wait_until(lambda: not any(map(alive, pids)))
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lets a process adopt orphans")
+@pytest.mark.parametrize("ends", ["time.sleep(600)", "sys.exit(0)"], ids=["beside", "in the background"])
+def test_what_a_server_starts_outside_of_its_group_ends_with_it(tmp_path, ends):
+    log = tmp_path / "log"
+    body = (
+        "import os, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+        f"print(child.pid, flush=True)\n{ends}\n"
+    )
+    with log.open("w") as file, serve.running([sys.executable, "-c", body], file) as running:
+        wait_until(lambda: log.read_text().endswith("\n"))
+        time.sleep(0.7)
+        assert running.guard.poll() is None and alive(int(log.read_text()))
+    wait_until(lambda: not alive(int(log.read_text())), 5)
+
+
 def test_a_server_that_ignores_the_polite_signal_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(serve, "_GRACE", 0.5)
     stubborn = subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, start_new_session=True)

@@ -17,7 +17,7 @@ from lm_eval_tasks.judge.question import Verdict
 from lm_eval_tasks.models.api import AudioChatCompletions
 from lm_eval_tasks.runs.answers import Answer as Answered
 from lm_eval_tasks.runs.answers import Unanswered
-from lm_eval_tasks.server import outcome, pace
+from lm_eval_tasks.server import client, outcome, pace
 from lm_eval_tasks.server.outcome import Kind
 
 
@@ -135,6 +135,22 @@ def test_a_finish_reason_is_told_however_it_is_spelled(kind, spellings):
         (413, "", Kind.REFUSED),
         (418, "", Kind.REFUSED),
         (422, {"detail": [{"msg": "field required"}]}, Kind.REFUSED),
+        (421, "", Kind.LOST),
+        (424, "", Kind.LOST),
+        (400, {"__type": "ThrottlingException", "message": "slow down"}, Kind.BUSY),
+        (429, {"error": {"type": "exceeded_current_quota_error", "message": "suspended"}}, Kind.HOPELESS),
+        (429, {"error": {"code": "1113", "message": "\u60a8\u7684\u8d26\u6237\u5df2\u6b20\u8d39"}}, Kind.HOPELESS),
+        (429, {"error": {"code": "rate_limit_exceeded", "message": "Request too large for m (TPM)"}}, Kind.REFUSED),
+        (403, {"error": {"code": "insufficient_user_quota"}}, Kind.HOPELESS),
+        (400, [{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}], Kind.HOPELESS),
+        (400, {"error": {"message": "AuthenticationError: Incorrect API key provided: sk-x"}}, Kind.HOPELESS),
+        (400, {"error": {"message": "no such model; names are case-sensitive"}}, Kind.REFUSED),
+        (200, {"error": {"code": 0, "message": ""}, "choices": [{"message": {"content": "8 6"}}]}, Kind.REPLY),
+        (200, {"choices": [{"finish_reason": "content_filter"}]}, Kind.REFUSED),
+        (200, {"choices": [{"finish_reason": "MAX_TOKENS"}]}, Kind.CUT),
+        (200, {"choices": [{"finish_reason": "stop"}]}, Kind.BROKEN),
+        (200, {"choices": [{"message": {"content": "", "function_call": {"name": "x"}}}]}, Kind.BROKEN),
+        (200, {"choices": [{"finish_reason": "stop", "message": {"content": None, "audio": {"id": 1}}}]}, Kind.BROKEN),
     ],
 )
 def test_a_response_is_one_of_the_kinds(status, body, kind):
@@ -159,9 +175,56 @@ def test_bytes_that_are_no_reply_are_broken_at_once(raw):
     assert time.monotonic() - begun < 2
 
 
-def test_a_limit_that_was_used_up_without_a_finish_reason_is_a_cut():
-    body = {**completion("9 1", None).body, "usage": {"completion_tokens": 3}}
-    assert outcome.read(200, {}, json.dumps(body).encode(), max_tokens=3).kind is Kind.CUT
+@pytest.mark.parametrize(
+    ("finish", "written", "kind"),
+    [(None, 3, Kind.CUT), (None, 9, Kind.CUT), ("stop", 3, Kind.CUT), ("stop", 2, Kind.REPLY), ("stop", 9, Kind.REPLY)],
+)
+def test_a_limit_that_was_used_up_is_a_cut_whatever_the_finish_reason(finish, written, kind):
+    body = {**completion("9 1", finish).body, "usage": {"completion_tokens": written}}
+    assert outcome.read(200, {}, json.dumps(body).encode(), max_tokens=3).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("beside", "kind"),
+    [
+        ({"native_finish_reason": "MAX_TOKENS"}, Kind.CUT),
+        ({"native_finish_reason": "SAFETY"}, Kind.REFUSED),
+        ({"native_finish_reason": "error"}, Kind.BROKEN),
+        ({"native_finish_reason": "MALFORMED_RESPONSE"}, Kind.BROKEN),
+        ({"native_finish_reason": "eos_found"}, Kind.REPLY),
+        ({"done_reason": "length"}, Kind.CUT),
+        ({"stop_reason": "max_tokens"}, Kind.CUT),
+        ({"stop_reason": "\n\n"}, Kind.REPLY),
+        ({"stop_reason": 151645}, Kind.REPLY),
+        ({"finish_details": {"type": "max_tokens"}}, Kind.CUT),
+        ({"truncated": True}, Kind.CUT),
+    ],
+)
+def test_what_is_said_beside_a_finish_reason_counts_where_it_is_worse(beside, kind):
+    assert outcome.read(200, {}, json.dumps(completion("9 1", **beside).body).encode()).kind is kind
+
+
+def test_of_several_choices_the_first_by_its_index_is_read():
+    others = [{"index": n, "finish_reason": "stop", "message": {"content": f"{n} {n}"}} for n in (2, 1, 0)]
+    assert outcome.read(200, {}, json.dumps({"choices": others}).encode()).text == "0 0"
+
+
+def test_parts_that_are_no_text_of_the_reply_are_left_out():
+    kinds = [
+        {"type": "text", "thought": True},
+        {"type": "summary_text"},
+        {"type": "tool_result"},
+        {"type": "reasoning"},
+    ]
+    parts = [*({**kind, "text": "1 1"} for kind in kinds), {"type": "output_text", "text": "8 6"}]
+    assert outcome.read(200, {}, json.dumps(completion(parts).body).encode()).text == "8 6"
+
+
+@both
+def test_filters_that_refuse_everything_end_the_run_too(server, ask, role):
+    server.script(role, refused(400, "x", code="content_filter"))
+    assert ask(role, 60, **({"judge_concurrency": 2} if role == "judge" else {"num_concurrent": 2})) == [None] * 60
+    assert server.calls(role) <= 34
 
 
 @pytest.mark.parametrize(
@@ -236,6 +299,10 @@ def test_a_reply_that_is_only_reasoning_names_the_reasoning_parser(server, ask, 
         refused(502, "x"),
         refused(408, "x"),
         DROP,
+        Answer(drop=b"\x16\x03\x01 no HTTP\r\n\r\n"),
+        Answer(drop=b"HTTP/1.1 200 OK\r\n" + b"X-Header: x\r\n" * 500),
+        Answer(drop=b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"choices": [{'),
+        Answer(body=b"8 6", headers={"Content-Encoding": "gzip"}),
         Answer(body="not JSON"),
         Answer(body={"error": {"code": 429, "message": "slow"}}),
         Answer(body={"choices": None}),
@@ -261,6 +328,18 @@ def test_rate_limits_never_look_like_death(server, ask, role, quick):
     server.script(role, lambda asked: busy(429) if time.monotonic() < begun + 2 else "8 6")
     options = {"judge_patience": 30} if role == "judge" else {"patience": 30}
     assert ask(role, 60, **options) == ["8 6"] * 60
+
+
+@both
+def test_a_request_that_is_always_rate_limited_costs_itself(server, ask, role, quick, monkeypatch):
+    monkeypatch.setattr(client, "OUTRUN", 4)
+    server.script(
+        role, lambda asked: busy(429, 5) if asked.text.rstrip("?").endswith(" 3") else said("8 6", delay=0.02)
+    )
+    options = {"judge_concurrency": 2} if role == "judge" else {"num_concurrent": 2}
+    got = ask(role, 60, **options)
+    assert got.count(None) == 1 and server.calls(role) < 59 + 60
+    assert got[3] is None
 
 
 @both

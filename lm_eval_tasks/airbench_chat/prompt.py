@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from lm_eval_tasks.judge.prompt import Wording
-from lm_eval_tasks.judge.question import NoVerdict, Question, plain, without_reasoning
+from lm_eval_tasks.judge.question import LONGEST_VERDICT, NoVerdict, Question, plain, without_reasoning
 
 SYSTEM = (
     "You are an impartial examiner of answers about audio recordings. You cannot hear the recording; a written "
@@ -69,13 +69,15 @@ class JudgePrompt(Wording):
         return Question(messages, parse, FORM, self.version, repeat=repeat, part=part, word=word)
 
 
-_NUMBER = r"[\"']?([0-9]{1,3}(?:\.[0-9]{1,6})?)[\"']?(?: ?/ ?10(?:\.0)?)?"
+_NUMBER = r"[\"']?((?:0[0-9]?|[1-9][0-9]{0,2})(?:\.[0-9]{1,6})?)[\"']?(?: ?/ ?10(?:\.0)?)?"
 _LABEL = (
     r"(?:[-\u2022] )?(?:the )?(?:(?:score|rating) (?:of|for) )?(?:assistant|answer|response)[ _]?([12])(?:['\u2019]?s)?"
     r"(?: ?(?:answer|score|rating))? ?[:=] ?"
 )
 _ONE = re.compile(_NUMBER)
-_PAIR = re.compile(rf"[\[(]? ?{_NUMBER}(?: ?[,;] ?| ){_NUMBER} ?[\])]?\.?")
+_LISTED = f"{_NUMBER} ?[,; ] ?{_NUMBER}"
+_PAIR = re.compile(rf"(?:{_NUMBER}(?: ?; ?| ?, | ){_NUMBER}|\[ ?{_LISTED} ?\]|\( ?{_LISTED} ?\))\.?")
+"""A comma without a space may be that of a decimal (``8,5``), except in brackets; a bracket that stays open, a cut."""
 _LABELLED = re.compile(rf"{_LABEL}{_NUMBER}[.,;]?", re.IGNORECASE)
 _BOTH_LABELLED = re.compile(rf"{_LABEL}{_NUMBER}[,;.]?(?: and)? {_LABEL}{_NUMBER}\.?", re.IGNORECASE)
 _LEAD_IN = re.compile(
@@ -84,6 +86,18 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 """What a verdict further down is announced with; other words before a colon and two numbers are explanation."""
+_SECOND_THOUGHT = re.compile(
+    r"\b(?:final|verdict|overall|correct\w*|revis\w*|actual\w*|scores?|ratings?|wait|sorry|oops|apolog\w*|mistake\w*|"
+    r"swap\w*|revers\w*|switch\w*|meant?|should|instead|rather|updat\w*|chang\w*|adjust\w*|amend\w*|reflection|"
+    r"re-?consider\w*|re-?think\w*|re-?evaluat\w*)\b",
+    re.IGNORECASE,
+)
+_AT_END = re.compile(rf"(?<![\w.,/:-])[\[(\"']?{_NUMBER}(?:, | ){_NUMBER}[\])\"']?[.!]?$")
+"""With a word of the line before it, two numbers that a line ends with may take the first ones back."""
+_OWN_TAG = re.compile(
+    r"<([A-Za-z][\w:-]{0,40})>\s{0,9}[\"']?[0-9]{1,3}(?:\.[0-9]{1,6})?(?: ?/ ?10)?[\"']?\s{0,9}(?:<|\Z)"
+)
+"""A number that stands alone under a tag, whose name may say which answer it is for."""
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _KEY = re.compile(
     r"(?:scores?|ratings?)?(?:of|for)?(?:the)?(?:assistant|answer|response)?([12])s?(?:answer)?(?:score|rating)?"
@@ -112,18 +126,24 @@ def parse_scores(reply: str, answers: Sequence[str] = ()) -> _Scores:
             this is no verdict, even where an honest one would have been the same.
 
     Returns:
-        Scores of answer 1 and answer 2, each from 0 to 10.
+        Scores of answer 1 and answer 2, each 0 or from 1 to 10.
 
     Raises:
         NoVerdict: anything else.
     """
-    lines = _lines(without_reasoning(reply))
+    said = without_reasoning(reply)
+    tags = {tag.lower() for tag in _OWN_TAG.findall(reply[-LONGEST_VERDICT:]) if tag.lower() != "s"}
+    if len(tags) > 1:
+        raise NoVerdict("each number under a tag of its own")
+    lines = _lines(said)
     scores, end = _verdict_at(lines, 0)
     if scores is None:
         raise NoVerdict("no pair of scores where the reply begins")
     if not _in_range(scores):
         raise NoVerdict("scores outside 0 to 10")
-    if any(_differs(lines, at, scores) for at in range(end, len(lines))):
+    if any(map(_ONE.fullmatch, lines[end : end + 1])) or any(
+        _differs(lines, at, scores) for at in range(end, len(lines))
+    ):
         raise NoVerdict("ambiguous: more than one pair of scores")
     if any(_verdict_at(_lines(plain(answer[:2000])), 0)[0] == scores for answer in answers):
         raise NoVerdict("repeats the answer")
@@ -131,8 +151,9 @@ def parse_scores(reply: str, answers: Sequence[str] = ()) -> _Scores:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines that are not empty, each space in them a single one."""
-    lines = (" ".join(line.split()) for line in _EMPHASIS.sub("", _FENCE.sub("", text)).splitlines())
+    """The lines that are not empty, each space in them a single one; each JSON object begins one."""
+    text = re.sub(r"\}[ \t,;]{0,9}\{", "}\n{", _EMPHASIS.sub("", _FENCE.sub("", text)))
+    lines = (" ".join(line.split()) for line in text.splitlines())
     return [line for line in lines if line]
 
 
@@ -142,8 +163,9 @@ def _verdict_at(lines: list[str], at: int) -> tuple[_Scores | None, int]:
     if line.startswith("{"):
         found = _OBJECT.match("\n".join(lines[at : at + 60]))
         return (_from_object(found[0]), at + found[0].count("\n") + 1) if found else (None, at)
-    if pair := _PAIR.fullmatch(line):
-        return (float(pair[1]), float(pair[2])), at + 1
+    if (pair := _PAIR.fullmatch(line)) and line.count('"') % 2 == line.count("'") % 2 == 0:
+        one, other = filter(None, pair.groups())
+        return (float(one), float(other)), at + 1
     if both := _BOTH_LABELLED.fullmatch(line):
         return _by_label(both[1], both[2], both[3], both[4]), at + 1
     one, other = _LABELLED.fullmatch(line), _LABELLED.fullmatch(after)
@@ -164,7 +186,8 @@ def _differs(lines: list[str], at: int, scores: _Scores) -> bool:
         found, _ = _verdict_at([lines[at][start:], *lines[at + 1 : at + 60]], 0)
         if found and found != scores and _in_range(found):
             return True
-    return False
+    end = _AT_END.search(lines[at][-40:]) if _SECOND_THOUGHT.search(lines[at][-300:]) else None
+    return end is not None and (float(end[1]), float(end[2])) != scores
 
 
 def _by_label(one: str, score: str, other: str, other_score: str) -> _Scores | None:
@@ -191,4 +214,4 @@ def _from_object(text: str) -> _Scores | None:
 
 
 def _in_range(scores: _Scores) -> bool:
-    return all(0 <= score <= 10 for score in scores)
+    return all(score == 0 or 1 <= score <= 10 for score in scores)  # 0.8 may be 8 of another scale

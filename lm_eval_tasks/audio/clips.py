@@ -96,7 +96,7 @@ def _inspect(file: Any, path: str, max_seconds: float) -> dict[str, Any]:
         most = int(max_seconds * min(rate, _SAMPLES_PER_SECOND / sound.channels))
         if stated is not None and stated > most:
             raise _too_long(max_seconds)
-        kind = _format(sound)
+        kind, endless = _format(sound), stated is None and not layout.is_mpeg
         # the end as well as the beginning: a damaged tail is found before anything is paid for
         frames = sound.count_by_a_look_at_the_end()
     if frames is None:
@@ -118,7 +118,7 @@ def _inspect(file: Any, path: str, max_seconds: float) -> dict[str, Any]:
         "hash": content_hash(file),
     }
     found |= {"start": layout.start} if layout.start and kind != "mp3" else {}
-    return found | ({"rewrite": True} if layout.patch else {})
+    return found | ({"rewrite": True} if layout.patch or endless else {})
 
 
 def _format(sound: Any) -> str:

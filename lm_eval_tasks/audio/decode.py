@@ -52,7 +52,9 @@ class Sound(soundfile.SoundFile):
 
     def blocks_to_the_end(self, dtype: str = "float32") -> Iterator[numpy.ndarray]:
         """What there is from here on, shape ``(frames, channels)``."""
-        while len(block := self.read(max(1, _BLOCK // self.channels), dtype, always_2d=True)):
+        left = _UNKNOWN if self.stated is None else self.stated - self.tell()
+        while left > 0 and len(block := self.read(min(left, max(1, _BLOCK // self.channels)), dtype, always_2d=True)):
+            left -= len(block)  # what follows the last frame may be a tag, which a decoder takes for damage
             yield block
 
     def count(self, most: int) -> int:

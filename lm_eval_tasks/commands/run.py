@@ -59,13 +59,15 @@ def main(arguments: list[str]) -> int:
     parsed.include_path = [str(INCLUDE_PATH), *besides_the_pack(given.include_path)]  # a later one wins
     import lm_eval_tasks.models  # noqa: F401 - registers the model
     from lm_eval_tasks.runs import alone, ended, waiting
-    from lm_eval_tasks.runs.written import check_answers, what_lacks
+    from lm_eval_tasks.runs.written import check_answers, check_output, what_lacks
 
     config = compat.read_config(parsed)
     keys.know_options(config.model_args)
     keys.know_options(config.metadata)
     _check_model(config)
     _note(config)
+    if config.output_path:
+        check_output(config.output_path)
     answers = check_answers(config.use_cache) if config.use_cache else ""
     ended.begin()
     begun = time.time()

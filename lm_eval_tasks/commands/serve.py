@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import hashlib
 import json
 import os
@@ -40,6 +41,7 @@ options of lm-eval-tasks run itself:
 """
 
 _SHOWN = 20  # lines of the server's log
+_READ = 1 << 16  # bytes of its end in which they are looked for
 _GRACE = 15.0  # seconds from the polite signal to the other one
 _EVERY = 30.0  # seconds between two progress lines where there is no terminal
 
@@ -100,7 +102,9 @@ class Server:
 
     def last_lines(self) -> str:
         """The end of its log."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SHOWN:]
+        with self.log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
+            lines = file.read().decode("utf-8", "replace").splitlines()[-_SHOWN:]
         return "\n".join(f"  {line}" for line in lines) or "  (it has written nothing)"
 
 
@@ -222,26 +226,71 @@ def _without_proxy() -> Iterator[None]:
 
 
 def guard(command: list[str]) -> int:
-    """Run a server until it ends or standard input does; then end its process group. Returns the server's status."""
+    """Run a server until it ends or standard input does; then end all its processes. Returns the server's status.
+
+    A command may leave the server in the background: what it began comes to the guard (on Linux) and is watched.
+    """
+    _adopt_orphans()
     try:
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", flush=True)
         return 127
-    while server.poll() is None and not select.select([sys.stdin.fileno()], [], [], 0.2)[0]:
-        pass
-    end_group(server)
+    while not select.select([sys.stdin.fileno()], [], [], 0.2)[0]:
+        if server.poll() is not None and (server.returncode or not _descendants()):
+            break
+    end_group(server, orphans=True)
+    _end_all()
     return server.returncode if server.returncode >= 0 else 128 - server.returncode
 
 
-def end_group(leader: subprocess.Popen[Any]) -> None:
-    """End all processes of a group, at first politely."""
+def _adopt_orphans() -> None:
+    """Have the kernel make this process the parent of what its children leave behind (Linux only)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+def _descendants() -> set[int]:
+    """All living processes below this one; none where there is no ``/proc``."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            state, parent = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if state not in "ZX":
+                parents[int(stat.parent.name)] = int(parent)
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {os.getpid()}
+
+
+def _bury() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _end_all() -> None:
+    """End what the server began outside of its group, at first politely."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        until = time.monotonic() + _GRACE
+        for pid in _descendants():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        while _descendants() and time.monotonic() < until:
+            time.sleep(0.05)
+    _bury()
+
+
+def end_group(leader: subprocess.Popen[Any], orphans: bool = False) -> None:
+    """End all processes of a group, at first politely; ``orphans``: where this process has adopted them."""
     for number, patience in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _GRACE)):
         until = time.monotonic() + patience
         try:
             os.killpg(leader.pid, number)
             while time.monotonic() < until:
-                leader.poll()  # or it would stay in the group, dead
+                if leader.poll() is not None and orphans:
+                    _bury()  # or the dead would stay in the group
                 os.killpg(leader.pid, 0)
                 time.sleep(0.05)
         except (ProcessLookupError, PermissionError):  # the group is gone

@@ -127,6 +127,10 @@ _THOUGHT = re.compile(
 )
 """Where a thought begins or ends: ``<think>``, ``[THINK]`` and their kind, and the channels of a reply."""
 
+_UNKNOWN_THOUGHT = re.compile(
+    r"<(?=[A-Za-z])[\w:-]{0,20}(?:th(?:ink|ought)|reason|rationale|scratch|monologu|reflect|deliberat)[\w:-]{0,20}>",
+    re.IGNORECASE,
+)
 _TOKEN = re.compile(
     r"""<[|\uff5c][^<>()|\uff5c\s]{1,60}[|\uff5c]?> | <[^<>()|\uff5c\s]{1,60}[|\uff5c]>
     | <</?SYS>> | \[/?INST\]
@@ -147,7 +151,7 @@ _INVISIBLE = re.compile(
 )
 """Characters without a glyph."""
 
-_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: " "}
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: " ", 0xFF0C: ", "}
 
 LONGEST_REPLY, LONGEST_VERDICT = 1_000_000, 40_000
 """Characters of a reply with and without its reasoning; no form of a verdict needs a tenth of that."""
@@ -192,6 +196,8 @@ def without_reasoning(reply: str) -> str:
     if thinking:
         raise NoVerdict("reasoning without an end")
     text = "\n".join([*said, reply[done:]])
+    if _UNKNOWN_THOUGHT.search(text):
+        raise NoVerdict("reasoning under an unknown name")
     if len(text) > LONGEST_VERDICT:
         raise NoVerdict("longer than was asked for")
     return plain(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -49,8 +50,29 @@ def _has_lines(path: Path, least: float) -> bool:
     return count >= least and last.endswith(b"\n")
 
 
+def check_output(output: str) -> None:
+    """Refuse an ``--output_path`` that cannot be written, which else would be found when all has been paid for.
+
+    Raises:
+        ValueError: names the folder and the cause.
+    """
+    path = Path(output)
+    _check_folder("--output_path", path.parent if path.suffix == ".json" else path)
+
+
+def _check_folder(option: str, folder: Path) -> None:
+    folder = folder.absolute()
+    while not os.path.lexists(folder):  # the rest can be made where this one can be written
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"\0")
+    except OSError as error:
+        raise ValueError(f"{option}: {folder} cannot be written ({error.strerror}); name another") from None
+
+
 def check_answers(use_cache: str) -> str:
-    """Refuse a database of answers that is damaged, which else would end the run in the middle of lm-eval.
+    """Refuse a database of answers that is damaged or cannot be made: it would end the run in the middle of lm-eval.
 
     Args:
         use_cache: the option's value, to which lm-eval adds the rank.
@@ -64,6 +86,7 @@ def check_answers(use_cache: str) -> str:
     rank = os.environ.get("RANK", "0")
     path = Path(compat.answers_file(use_cache, rank)).absolute()
     if not path.exists():
+        _check_folder("--use_cache", path.parent)
         return str(path)
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)) as db:

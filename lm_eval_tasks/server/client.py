@@ -13,6 +13,7 @@ import logging
 import re
 import ssl
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,6 +37,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 
 ALIKE = 8
 """So many equal refusals with no success between mean a fault of the set-up, not of the docs."""
+OUTRUN = 60
+"""So many rate limits of one request, with calls answered between them that were sent later, concern that request."""
 BROKEN_TRIES = 3
 """How often a request is made whose reply is broken."""
 CONNECT = 10.0
@@ -114,6 +117,7 @@ class Client:
         self._alike: tuple[tuple[Any, ...], int] = ((), 0)
         self._struggling = 0
         self._answers = 0
+        self._answered = 0.0  # when the last call was sent that has been answered
         know(None if server.key == NO_KEY else server.key)
         self._url, self._client = _connect(server)
 
@@ -153,12 +157,11 @@ class Client:
             The outcome; NOT_ASKED is its reason where asking had ended.
         """
         encode = encode or _as_json
-        tried, broken, struggling = 0, 0, False
+        tried, broken, outrun, struggling, failed_at, overtaken = 0, 0, 0, False, 0.0, 0.0
         try:
             while True:
                 if self.stopped is not None:
                     return lost(NOT_ASKED)
-                answers_before = self._answers
                 outcome = await self._negotiated(request, encode, again=tried > 0)
                 if outcome.kind is Kind.BROKEN:
                     broken += 1
@@ -169,14 +172,17 @@ class Client:
                     tried += outcome.kind is Kind.LOST
                     if not struggling:
                         struggling, self._struggling = True, self._struggling + 1
-                    if self._is_worth_another(outcome, tried, tries, answers_before):
+                        failed_at = overtaken = time.monotonic()
+                    if outcome.kind is Kind.BUSY and self._answered > overtaken:
+                        outrun, overtaken = outrun + 1, self._answered
+                    if outrun < OUTRUN and self._is_worth_another(outcome, tried, tries, failed_at):
                         continue
                 return self._concluded(outcome)
         finally:
             self._struggling -= struggling
 
-    def _is_worth_another(self, outcome: Outcome, tried: int, tries: int | None, answers_before: int) -> bool:
-        """Whether a call without an answer is made again."""
+    def _is_worth_another(self, outcome: Outcome, tried: int, tries: int | None, failed_at: float) -> bool:
+        """Whether a call without an answer, which failed first at ``failed_at``, is made again."""
         if self.stopped is not None or self.pace.has_gone():
             return False
         if outcome.kind is Kind.BUSY:
@@ -186,7 +192,7 @@ class Client:
         if tried <= self.server.max_retries:
             return True
         alone = outcome.status >= 500 and self._struggling == 1  # it answers, and only this request fails
-        others_do = self._answers > answers_before
+        others_do = self._answered > failed_at  # and not just those that were under way when an outage began
         return self.pace.proven and not alone and not others_do
 
     def _concluded(self, outcome: Outcome) -> Outcome:
@@ -199,12 +205,13 @@ class Client:
             self._alike = ((), 0)
         elif outcome.kind is Kind.HOPELESS:
             self._stop(f"{who}: {outcome.explained()}")
-        elif outcome.kind in (Kind.REFUSED, Kind.BROKEN) and outcome.reason not in (FILTERED, TOO_LONG):
+        elif outcome.kind in (Kind.REFUSED, Kind.BROKEN):
             mark, count = _fingerprint(outcome), 1
             if mark == self._alike[0]:
                 count = self._alike[1] + 1
             self._alike = (mark, count)
-            if count >= ALIKE:
+            concerns_a_doc = outcome.reason in (FILTERED, TOO_LONG)
+            if count >= (4 * ALIKE if concerns_a_doc else ALIKE) and not (concerns_a_doc and self._answers):
                 self._stop(f"{who}: {count} requests in a row, each time: {outcome.explained()}", refuses=True)
         elif outcome.kind in (Kind.BUSY, Kind.LOST):
             seconds = self.pace.in_trouble_for()
@@ -327,6 +334,7 @@ class Client:
             self.pace.failed(outcome.reason, outcome.wait, began)
         elif outcome.answered:
             self.pace.succeeded()
+            self._answered = max(self._answered, began)
             self._taken.update(name for name in sent if name not in self._taken)
         elif outcome.kind is not Kind.HOPELESS:
             self.pace.is_there()
@@ -348,6 +356,9 @@ class Client:
             return _unconnected(error)
         except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
             return Outcome(Kind.BROKEN, reason="malformed reply", words=without_keys(str(error))[:200])
+        except Exception as error:  # what is no HTTP: the transport has errors of its own, which openai lets through
+            log.debug("A response that is none:", exc_info=True)
+            return replace(_unconnected(error), words=without_keys(" ".join(str(error).split()))[:200])
         return read(200, {}, body, max_tokens)
 
 
@@ -373,9 +384,10 @@ def _connect(server: Server) -> tuple[str, openai.AsyncOpenAI]:
     parts = urlsplit(server.url)
     query = dict(parse_qsl(parts.query))
     headers: dict[str, Any] = dict(server.headers)
-    know(parts.password, *(value for name, value in query.items() if name != "api-version"))
+    know(unquote(parts.password or ""), *(value for name, value in query.items() if name != "api-version"))
     if parts.username:  # HTTP libraries take it from the address or a header, and not with another key beside it
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        know(user)
         headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
         parts = parts._replace(netloc=parts.netloc.rpartition("@")[2])
     own_way = bool(headers) and "authorization" not in map(str.lower, headers)
@@ -416,7 +428,7 @@ def _needs_socks(parts: Any) -> bool:
     return proxy.lower().startswith("socks") and not proxy_bypass(parts.hostname or "")
 
 
-def _unconnected(error: openai.APIConnectionError) -> Outcome:
+def _unconnected(error: Exception) -> Outcome:
     cause: BaseException = error
     while (cause.__cause__ or cause.__context__) is not None:
         cause = cause.__cause__ or cause.__context__

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import logging
 import os
@@ -34,10 +36,15 @@ _known: set[str] = set()
 
 
 def know(*keys: str | None) -> None:
-    """Remember keys, so that ``without_keys`` finds them, also as they stand in an address or in JSON."""
+    """Remember keys, so that ``without_keys`` finds them, also as they stand in an address, in JSON, HTML or base64."""
     for key in keys:
         if key and len(key) >= _LEAST:
-            _known.update({key, quote(key, safe=""), json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1]})
+            _known.update({key, quote(key), quote(key, safe=""), html.escape(key), html.escape(key, quote=False)})
+            _known.update({json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1]})
+            _known.update(
+                encode(key.encode("utf-8", "replace")).decode().rstrip("=")
+                for encode in (base64.b64encode, base64.urlsafe_b64encode)
+            )
 
 
 def know_variables(*names: str | None) -> None:
@@ -74,6 +81,7 @@ def _know_address(url: str) -> None:
         return
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     know(password, None if len(password) >= _LEAST else user)  # a user name alone is a key
+    know(f"{user}:{password}" if user else None)  # which is what a header holds, in base64
     know(*(value for name, value in parse_qsl(parts.query) if not _PLAIN_HEADERS.fullmatch(name)))
 
 

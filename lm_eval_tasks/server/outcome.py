@@ -114,18 +114,36 @@ _FILTER_WORDS = re.compile(
 )
 
 _NO_CREDIT = re.compile(
-    r"insufficient_?(quota|balance|funds?|credits?)|budget_?exceeded|exceeded_?budget|arrear|payment_?required|"
-    r"billing|overdue|out_?of_?credits?|quota_?exhausted|credit_?limit|account_?deactivated|no_?credits?"
+    r"insufficient_?(?:user_?)?(quota|balance|funds?|credits?)|budget_?exceeded|exceeded_?budget|arrear|payment_?required|"
+    r"billing|overdue|out_?of_?credits?|quota_?exhausted|credit_?limit|exceeded_current_quota|free_?tier_?only|account_?deactivated|no_?credits?"
 )
 """In an error's code or type."""
 _NO_CREDIT_WORDS = re.compile(
     r"(balance|credits?|funds?|budget|quota|account|billing|payment)\b.{0,40}?\b(insufficient|not enough|too low|"
     r"exceeded|exhausted|overdue|arrears|used up|run out|required|hard limit|depleted)"
     r"|\b(insufficient|not enough|no|out of|exceeded?|overdue|exhausted)\b.{0,30}?\b(balance|credits?|funds|budget|"
-    r"quota|payment)|in arrears|余额不足|欠费",
+    r"quota|payment)|in arrears",
     re.I,
 )
 """In what a 400 or 403 says."""
+_NO_CREDIT_PLAINLY = re.compile(r"余额不足|欠费|充值|额度(?:不足|已?用[尽完])|餘額不足|欠費")
+"""The same in words that no rate limit uses."""
+_NO_KEY = re.compile(
+    r"(api.?key|access.?token|credentials?)\b.{0,20}?\b(not valid|invalid|incorrect|expired|missing|revoked|not found)"
+    r"|\b(invalid|incorrect|expired|missing|no|wrong)\b.{0,10}?\bapi.?key|authentication.?error|unauthenticated",
+    re.I,
+)
+_THROTTLED = re.compile("rate.?limit|too.?many.?requests|resource_exhausted|throttl")
+_TOO_LARGE_EVER = re.compile(
+    r"request (is )?too large|tokens must be reduced|reduce (the|your) (length|size|prompt|input)", re.I
+)
+"""In a rate limit that one request alone exceeds, so that waiting is in vain."""
+_FILTERED_SAID = re.compile(
+    r"content.?(filter|polic|management|moderat|restrict)|moderation|safety (system|filter|polic|reason|check)|"
+    r"inspection|prohibited|inappropriate|flagged (as|by|for)|responsible.?ai|guardrail|blocklist|敏感|违规|不合规|"
+    r"blocked by (our |the )?(content|safety|filter|guard)|violat\w+ .{0,60}polic|sensitive (content|information)",
+    re.I,
+)
 _CONTEXT = re.compile(
     r"context.?(length|size|window)|maximum (context|model length)|too many (input )?tokens|"
     r"(prompt|input|request) is too (long|large)|token count.{0,30}exceeds|(input|prompt) (length|tokens).{0,40}exceed",
@@ -147,7 +165,7 @@ _REMEDY = {
     410: "set {model} to a model that is still served",
     3: "the server redirects elsewhere; set {address} to the address that answers itself",
 }
-_PASSING = (408, 409, 425)
+_PASSING = (408, 409, 421, 423, 424, 425, 449, 499)
 
 
 def read(status: int, headers: Mapping[str, str], body: bytes, max_tokens: int | None = None) -> Outcome:
@@ -175,12 +193,18 @@ def _completion(data: Any, body: bytes, headers: Mapping[str, str], max_tokens: 
     """What a 2xx is: a chat completion, an error in its clothes, or neither."""
     answer = data if isinstance(data, dict) else {}
     choices = answer.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    choices = [one for one in choices if isinstance(one, dict)] if isinstance(choices, list) else []
+    choice = next((one for one in choices if one.get("index") == 0), choices[0] if choices else {})
     error = _error_in(answer) or _error_in({"choices": [], "error": choice.get("error")})
     if error is not None:
         return _inner_error(error, headers)
     about = _about(answer)
     message = choice.get("message")
+    if message is None and _ending(choice.get("finish_reason"), _said_beside(choice, answer)) in (
+        Kind.CUT,
+        Kind.REFUSED,
+    ):
+        message = {}  # some servers send none where nothing was written
     if not isinstance(message, dict):
         what = "no choice in the reply" if "choices" in answer else "malformed reply: no chat completion"
         remedy = "" if "choices" in answer else "set {address}"
@@ -190,16 +214,21 @@ def _completion(data: Any, body: bytes, headers: Mapping[str, str], max_tokens: 
     if isinstance(refusal, str) and refusal and not text.strip():
         text = refusal
     spelled = choice.get("finish_reason")
-    kind = _ending(spelled, choice.get("native_finish_reason"))
-    if kind is Kind.REPLY and spelled is None and max_tokens and about["completion_tokens"] >= max_tokens:
-        kind = Kind.CUT
+    kind = _ending(spelled, _said_beside(choice, answer))
+    written = about["completion_tokens"]
+    if kind is Kind.REPLY and max_tokens and (written == max_tokens or (not spelled and written > max_tokens)):
+        kind = Kind.CUT  # some servers say "stop" whatever happened; one that wrote more knows no limit
     about |= {
         "finish": without_keys(str(spelled or ""))[:80],
         "status": 200,
         "only_thought": thought and not text.strip(),
         "refusal": bool(refusal),
     }
-    if kind is Kind.REPLY and not text.strip() and message.get("tool_calls"):
+    if (
+        kind is Kind.REPLY
+        and not text.strip()
+        and any(message.get(f) for f in ("tool_calls", "function_call", "audio"))
+    ):
         kind = Kind.BROKEN
     if kind is Kind.REPLY and not (text.strip() or thought or refusal) and _is_no_silence(message, spelled):
         return Outcome(Kind.BROKEN, reason="malformed reply: no text", words=_as_text(body), **about)
@@ -209,13 +238,27 @@ def _completion(data: Any, body: bytes, headers: Mapping[str, str], max_tokens: 
     return Outcome(kind, text=text, reason=reason.get(kind, ""), **about)
 
 
-def _ending(spelled: Any, native: Any) -> Kind:
-    """What a finish reason means, however it is spelled; of two the worse one counts."""
+def _ending(spelled: Any, beside: list[str]) -> Kind:
+    """What a finish reason means, however it is spelled; of what is said beside it only the worse counts."""
     kind = _one_ending(spelled)
-    if kind is Kind.REPLY and isinstance(native, str):
-        told = _one_ending(native)
-        return told if told in (Kind.CUT, Kind.REFUSED) else kind
+    for other in beside if kind is Kind.REPLY else ():
+        told = _one_ending(other)
+        if told in (Kind.CUT, Kind.REFUSED) or (told is Kind.BROKEN and _FAULT.search(other.lower())):
+            return told
     return kind
+
+
+_FAULT = re.compile("error|fail|fault|abort|cancel|malformed|time.?out|timed|interrupt|disconnect")
+
+
+def _said_beside(choice: dict[str, Any], answer: dict[str, Any]) -> list[str]:
+    """Other ends of the same reply: what a gateway hands on, and what servers of other dialects say."""
+    said = [choice.get(name) for name in ("native_finish_reason", "stop_reason", "done_reason")]
+    for details in (choice.get("finish_details"), answer.get("incomplete_details")):
+        said += [details.get("type"), details.get("reason")] if isinstance(details, dict) else []
+    if choice.get("truncated") is True or answer.get("truncated") is True:
+        said.append("truncated")
+    return [one for one in said if isinstance(one, str) and one]
 
 
 def _one_ending(spelled: Any) -> Kind:
@@ -232,7 +275,7 @@ def _one_ending(spelled: Any) -> Kind:
     return Kind.REFUSED if _FILTER_WORDS.search(name) else Kind.BROKEN
 
 
-_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
 
 
 def _text_of(message: dict[str, Any]) -> tuple[str, bool]:
@@ -243,14 +286,12 @@ def _text_of(message: dict[str, Any]) -> tuple[str, bool]:
         if isinstance(part, str):
             texts.append(part)
         elif isinstance(part, dict):
-            text = part.get("text", part.get("content"))
-            thinks = re.search("think|reason", str(part.get("type", "text")))
+            kind, text = str(part.get("type", "text")), part.get("text", part.get("content"))
+            thinks = part.get("thought") is True or re.search("think|reason|thought|summary", kind)
             thought |= bool(thinks)
-            if isinstance(text, str) and not thinks:
+            if isinstance(text, str) and not thinks and "text" in kind:
                 texts.append(text)
-    thought |= any(
-        isinstance(message.get(f), str) and message[f] for f in ("reasoning_content", "reasoning", "thinking")
-    )
+    thought |= any(message.get(field) for field in _THOUGHTS)
     return "".join(texts), thought
 
 
@@ -296,7 +337,7 @@ def _inner_error(error: dict[str, Any], headers: Mapping[str, str]) -> Outcome:
 
 _STATUS_OF = {
     _NO_CREDIT.pattern: 402,
-    "rate.?limit|too.?many.?requests|resource_exhausted|throttl": 429,
+    _THROTTLED.pattern: 429,
     "overloaded|unavailable|capacity": 503,
     "authentication|unauthorized|invalid_api_key|unauthenticated": 401,
     "permission|forbidden": 403,
@@ -314,20 +355,27 @@ def _failure(status: int, error: dict[str, Any], headers: Mapping[str, str]) -> 
     about: dict[str, Any] = {"words": words, "status": status, "code": code}
     reason = f"HTTP {status}"
     if status < 400:
+        about["words"] = words or _as_text((headers.get("location") or "").encode("utf-8", "replace"))
         return Outcome(Kind.HOPELESS, reason=reason, remedy=_REMEDY[3], **about)
     if status in (401, 402):
         return Outcome(Kind.HOPELESS, reason=reason, remedy=_REMEDY[status], **about)
-    if status in (400, 403, 422, 429) and _NO_CREDIT.search(code):
+    known = status in (400, 403, 422, 429)
+    if known and (_NO_CREDIT.search(code) or _NO_CREDIT_PLAINLY.search(words)):
         return Outcome(Kind.HOPELESS, reason=f"no credit (HTTP {status})", remedy=_REMEDY[402], **about)
-    if status in (429, 503, 529):
-        reason = "rate limit (HTTP 429)" if status == 429 else reason
-        return Outcome(Kind.BUSY, reason=reason, wait=wait_of(headers), **about)
+    if status == 429 and _TOO_LARGE_EVER.search(words):
+        return Outcome(Kind.REFUSED, reason=TOO_LONG, **about)
+    wait = wait_of(headers)
+    if status in (429, 503, 529) or (status in (400, 403) and (_THROTTLED.search(code) or wait)):
+        reason = f"rate limit (HTTP {status})" if status < 500 else reason
+        return Outcome(Kind.BUSY, reason=reason, wait=wait, **about)
     if status >= 500 or status in _PASSING:
-        return Outcome(Kind.LOST, reason=reason, wait=wait_of(headers), **about)
-    if _FILTER_WORDS.search(code) or (status in (400, 403, 422) and _FILTER_WORDS.search(words.lower())):
+        return Outcome(Kind.LOST, reason=reason, wait=wait, **about)
+    if _FILTER_WORDS.search(code) or (known and _FILTERED_SAID.search(words)):
         return Outcome(Kind.REFUSED, reason=FILTERED, **about)
     if status in (400, 403) and _NO_CREDIT_WORDS.search(words):
         return Outcome(Kind.HOPELESS, reason=f"no credit (HTTP {status})", remedy=_REMEDY[402], **about)
+    if status in (400, 403) and _NO_KEY.search(f"{code} {words}"):
+        return Outcome(Kind.HOPELESS, reason=reason, remedy=_REMEDY[401], **about)
     if status in (400, 422) and _ROOM_FIELD.search(words) and _ROOM_USED.search(words):
         return Outcome(Kind.CUT, reason="cut short", **about)
     if status in (400, 413, 422) and _CONTEXT.search(f"{code} {words}"):
@@ -366,17 +414,21 @@ def _error_in(data: Any) -> dict[str, Any] | None:
     if not isinstance(data, dict):
         return None
     error = data.get("error")
-    if isinstance(error, dict) and error:
-        return {**error, "param": error.get("param")}
+    if isinstance(error, dict):
+        none = set(error) <= {"code", "type", "param", "status", "message", "msg"} and not any(error.values())
+        return None if none else {**error, "param": error.get("param")}
     if error:  # a text, or whatever else somebody puts there
         return {**{k: data.get(k) for k in ("code", "type", "status")}, "message": error}
     if data.get("object") == "error" or ("choices" not in data and ("message" in data or "detail" in data)):
-        return {"code": data.get("code"), "type": data.get("type"), "message": data.get("message", data.get("detail"))}
+        return {
+            **{k: data.get(k) for k in ("code", "type", "__type")},
+            "message": data.get("message", data.get("detail")),
+        }
     return None
 
 
 def _code(error: dict[str, Any]) -> str:
-    return " ".join(str(error[k]) for k in ("code", "type", "status") if error.get(k))[:200].lower()
+    return " ".join(str(error[k]) for k in ("code", "type", "status", "__type") if error.get(k))[:200].lower()
 
 
 def _words(error: dict[str, Any]) -> str:

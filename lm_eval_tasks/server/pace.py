@@ -50,22 +50,25 @@ class Pace:
         self._pauses = 0
 
     async def enter(self) -> float:
-        """Wait for a turn; returns the time at which it came."""
-        while True:
-            now = time.monotonic()
-            if now < self._resume_at:
-                await asyncio.sleep(self._resume_at - now)
-            elif self._in_flight < self._limit:
-                self._in_flight += 1
-                return now
-            else:
-                turn = asyncio.get_running_loop().create_future()
-                self._waiting.append(turn)
-                try:
-                    await turn
-                except asyncio.CancelledError:
-                    self._wake()  # the turn may have been given already
-                    raise
+        """Wait for a turn; returns the time at which it came. Who was sent away stands behind all who wait."""
+        if self._waiting or self._in_flight >= self._limit:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():  # the turn had been given
+                    self.leave()
+                raise
+        else:
+            self._in_flight += 1
+        try:
+            while (left := self._resume_at - time.monotonic()) > 0:
+                await asyncio.sleep(left)
+        except asyncio.CancelledError:
+            self.leave()
+            raise
+        return time.monotonic()
 
     def leave(self) -> None:
         """Give the turn back."""
@@ -78,6 +81,7 @@ class Pace:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
+                self._in_flight += 1
                 free -= 1
 
     def is_there(self) -> None:
@@ -96,6 +100,7 @@ class Pace:
             if self._successes >= self._limit:
                 self._successes = 0
                 self._limit = min(self.most, self._limit + max(1, self._limit // 2))
+                self._wake()
 
     def busy(self, wait: float | None, sent_at: float) -> None:
         """The server asked for a pause.
