@@ -12,6 +12,12 @@ from lm_eval.api.instance import Instance
 from lm_eval_tasks.judge.question import storable
 from lm_eval_tasks.server.keys import answer_without_keys
 
+NO_ANSWER = "no answer"
+"""How the reason of a doc begins that the model did not answer."""
+
+EMPTY_ANSWER = "empty answer: failure or silence cannot be told apart with this model"
+"""The reason of a doc whose answer is empty, where the model is none that tells why."""
+
 
 class Answer(str):
     """A model's answer and how it ended.
@@ -91,6 +97,19 @@ def finish_reason(request: Instance, repeat: int = 0) -> str | None:
     """Why the model stopped at one of a request's answers; None where nobody said."""
     answer = request.resps[repeat] if repeat < len(request.resps) else None
     return (answer.finish or None) if isinstance(answer, Answer) else None
+
+
+def why_missing(request: Instance, repeat: int = 0, take_empty: bool = False) -> str | None:
+    """Why one of a request's answers is none, or none that is known to be one; None where it is an answer.
+
+    Only an ``Answer`` tells silence from a failure: elsewhere an empty text may be either, and is none unless
+    ``take_empty``.
+    """
+    answer = request.resps[repeat] if repeat < len(request.resps) else ""
+    if isinstance(answer, Unanswered):
+        return f"{NO_ANSWER}: {answer.reason}"
+    silent = answer is None or (isinstance(answer, str) and not isinstance(answer, Answer) and not answer.strip())
+    return EMPTY_ANSWER if silent and not take_empty else None
 
 
 def mark_unanswered(request: Instance, answer: Unanswered) -> None:
