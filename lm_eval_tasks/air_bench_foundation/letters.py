@@ -24,15 +24,16 @@ _ANNOUNCED = re.compile(
     r"(?:i (?:think|believe)(?: that)? )?"
     r"(?:(?:(?:the|my) )?(?:(?:final|correct|right|best|most (?:suitable|likely|appropriate)) )*"
     r"(?:answer|ans|option|choice)(?: is| would be| should be)?(?: ?[:–—-] ?| )"
-    r"|it(?: is|'s) |i(?: would|'d)? (?:choose|select|pick|say|go with) )(?P<said>.+)"
-    r"|(?:因此|所以|故)?[,，]? ?(?:我|应该?|最合适的|最终的?|正确的?)*(?:(?:答案|选项) ?(?:应?[是为])? ?:?|选择?) ?(?P<chosen>.+)"
+    r"|i(?: would|'d)? (?:choose|select|pick|say|go with) )(?P<said>.+)"
+    r"|(?:因此|所以|故)?[,，]? ?(?:我|应该?|最合适的|最终的?|正确的?)*"
+    r"(?:(?:答案|选项) ?(?:应?[是为])? ?:?|选择?) ?(?P<chosen>.+)"
     r"|\{ ?[\"'](?:answer|choice|option|letter)[\"'] ?: ?[\"'](?P<value>[^\"']+)[\"'] ?\}",
     re.IGNORECASE,
 )
 _TAIL = re.compile(
     r"(?:[.:)] |[,;。] ?)(?!(?:or|and|either|maybe|perhaps|possibly)\b)(?P<rest>.+)|\s(?:because|since)\s.+"
 )
-_OTHER_LETTER = re.compile(r"(?<![\w'])(?:[B-D]|A(?! +[a-z]))(?![\w'])")
+_OTHER_LETTER = re.compile(r"(?<![\w'])(?:[B-D]|A(?! +[a-z]))(?![\w'])", re.ASCII)
 _CLAIM = re.compile(r"\b(?i:(?:answer|option|choice|it)(?: is| should be|'s|:)) ?\W?(?P<letter>[A-D])(?!\w| [a-z])")
 _LATEX = re.compile(r"\\(?:boxed|text|textbf|mathrm|mathbf) ?\{([^{}]*)\}")
 _MARKS = re.compile(r"[*`$]+|\\[()\[\]]|^\s*(?:[#>•-]+\s)+|^_+|_+$")
@@ -44,8 +45,8 @@ def read_letter(answer: str, choices: Mapping[str, str]) -> str | None:
 
     After any reasoning the answer is, or has as its first or last line: a letter alone ("B", "B.", "(B)"), a letter
     with the text of its own choice ("B. rain"), either of them announced ("The answer is B"), or the full text of
-    exactly one choice. Nothing is guessed: "A dog barks" is no A. Lines that name different letters name none, unless
-    one is announced and no other line claims another.
+    exactly one choice. Nothing is guessed: "A dog barks" is no A. Lines that name different letters name none; only
+    where one is announced may others list the choices.
 
     Args:
         answer: the model's own words.
@@ -65,7 +66,8 @@ def read_letter(answer: str, choices: Mapping[str, str]) -> str | None:
         found = [_letter_of(line, choices, announced) for line in lines]
         named = {letter for letter in found if letter}
         if named:
-            named |= {claim["letter"] for line in lines for claim in _CLAIM.finditer(line)}
+            claims = [claim for line in lines for claim in (*_CLAIM.finditer(line), _ALONE.fullmatch(line))]
+            named |= {claim["letter"] for claim in claims if claim}
             return named.pop() if len(named) == 1 and (found[0] or found[-1]) else None
     return None
 

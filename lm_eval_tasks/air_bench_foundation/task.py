@@ -54,9 +54,10 @@ class FoundationTask(AudioTask):
         model = compat.model_behind(options)
         sign(self.instances, model)
         self._ranks = world_size
-        shape = [self.BENCHMARK, json.dumps(self.config.metadata, sort_keys=True, default=str)]
-        shape += [str(tuple(instance.args[:2])) for instance in self.instances]
-        self.begin("\n".join(shape), rank, compat.concurrency(model))
+        same = hashlib.sha256(json.dumps(self.config.metadata, sort_keys=True, default=str).encode())
+        for instance in self.instances:
+            same.update(str(tuple(instance.args[:2])).encode())
+        self.begin(f"{self.BENCHMARK} {same.hexdigest()}", rank, compat.concurrency(model))
 
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then read the letters; what was read takes the place of the filtered answers."""

@@ -122,7 +122,7 @@ class PackTask(ConfigurableTask):
         }
 
     def apply_filters(self) -> None:
-        """Apply the YAML's filters to answers that a file can hold; others would end lm-eval's file of samples there."""
+        """Apply the YAML's filters to answers that a file can hold; others would end lm-eval's file."""
         for instance in self.instances:
             instance.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]
         super().apply_filters()

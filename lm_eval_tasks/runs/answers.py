@@ -30,6 +30,8 @@ class Answer(str):
         without: what the server refused, so that it was asked without it: ``seed``, ``stop``, ``temperature``, ...
     """
 
+    __slots__ = ("completion_tokens", "finish", "model", "prompt_tokens", "without")
+
     finish: str
     model: str
     prompt_tokens: int
@@ -67,6 +69,8 @@ class Unanswered(str):
         reason: one of a few short texts, so that they can be counted.
         detail: the server's own words, or "".
     """
+
+    __slots__ = ("detail", "reason")
 
     reason: str
     detail: str
