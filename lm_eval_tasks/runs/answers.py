@@ -5,6 +5,7 @@ Both are strings, which is what lm-eval takes, caches (``--use_cache`` pickles t
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -49,7 +50,7 @@ class Answer(str):
     ) -> Answer:
         """Make one; see the attributes."""
         self = super().__new__(cls, text)
-        self.finish, self.model, self.without = finish, model, without
+        self.finish, self.model, self.without = sys.intern(finish), sys.intern(model), without  # one text for all
         self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
         return self
 
