@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import shutil
 from collections import defaultdict
 from pathlib import Path
 
@@ -14,14 +15,15 @@ from foundation_runs import ALL, make, record, row
 from lm_eval.evaluator_utils import _process_results
 from lm_eval.models.api_models import JsonChatStr
 from lm_eval.tasks import TaskManager
-from test_airbench_fetch import huggingface, server  # noqa: F401 - fixtures: a hub and its client
+from test_airbench_fetch import huggingface, modelscope, server, source  # noqa: F401 - fixtures: hubs and clients
 
 from lm_eval_tasks import INCLUDE_PATH, cli
 from lm_eval_tasks.air_bench_foundation.data import FOUNDATION, SAMPLE
 from lm_eval_tasks.air_bench_foundation.scoring import CATEGORY, LETTERS, RECORDS, TASKS, right_letter
+from lm_eval_tasks.data import hub
 from lm_eval_tasks.data.clips import load_track
 from lm_eval_tasks.data.hub import REPOSITORY
-from lm_eval_tasks.errors import DataError
+from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.settings import AirBenchFoundationSettings
 
 TASK = "Sound_AQA"
@@ -42,6 +44,8 @@ def load(root: Path, task: str = TASK, **settings):
         ({"choice_a": True, "answer_gt": True}, "A"),
         ({"choice_c": None, "choice_d": None, "answer_gt": "rain"}, "A"),
         ({"choice_c": "a bell"}, "B"),
+        ({"choice_a": "A bell", "choice_c": "a bell."}, "B"),
+        ({"choice_e": "a bell", "note": {"any": 1}}, "B"),
     ],
 )
 def test_the_answer_is_the_text_of_a_choice_whatever_its_type(tmp_path, changes, letter):
@@ -59,6 +63,10 @@ def test_the_answer_is_the_text_of_a_choice_whatever_its_type(tmp_path, changes,
         {"choice_a": None},
         {"choice_b": " "},
         {"answer_gt": ""},
+        {"answer_gt": "A bell"},
+        {"answer_gt": ["a bell"]},
+        {"question": None},
+        {"dataset_name": ""},
     ],
 )
 def test_an_answer_that_is_no_choice_costs_its_own_record_which_is_named(tmp_path, changes):
@@ -77,6 +85,24 @@ def test_only_audio_grounding_says_wav_for_flac(tmp_path, task, found):
     wav = root / "Foundation" / f"{task}_source" / "clip 0.wav"
     wav.rename(wav.with_suffix(".flac"))
     assert len(load(root, task).docs) == 1 + found
+
+
+def test_a_folder_that_is_not_there_costs_its_records_and_an_unknown_task_only_its_own(tmp_path):
+    root = make(
+        tmp_path,
+        record(TASK, 0),
+        record(TASK, 1, dataset_name="other"),
+        record("Music_Genre", 2),
+        record("Music_AQA", 3),
+    )
+    shutil.rmtree(root / "Foundation" / f"{TASK}_other")
+    docs, left_out, facts = load(root)
+    assert [doc["uniq_id"] for doc in docs] == ["0"] and facts["records"] == 2
+    assert left_out == {"missing": [f"{TASK}_other/clip 1.wav"]}
+    assert list(facts["left_out_of_all_tasks"]) == ["bad record: unknown task_name 'Music_Genre'"]
+    shutil.rmtree(root / "Foundation" / "Music_AQA_source")
+    with pytest.raises(NoDocs, match=r"Music_AQA: no doc with usable audio .*tasks="):
+        load(root, "Music_AQA")
 
 
 # The bundled sample
@@ -162,6 +188,18 @@ def on_the_hub(server, huggingface, tmp_path):  # noqa: F811
     root = make(tmp_path / "on the hub", record(TASK, 0), record(TASK, 1), record("Music_AQA", 0))
     server.add(REPOSITORY["huggingface"], hub_server.folder_files(root))
     return root
+
+
+def test_either_hub_sends_the_folders_of_the_named_task_alone(source, tmp_path):  # noqa: F811
+    root = make(
+        tmp_path / "on the hub", *(record(TASK, n, dataset_name="ab"[n]) for n in (0, 1)), record("Music_AQA", 0)
+    )
+    source.server.add(source.repo, hub_server.folder_files(root))
+    got = hub.fetch(FOUNDATION, AirBenchFoundationSettings(source=source.name), [TASK], SAMPLE)
+    assert sorted(source.server.sent()) == sorted(
+        [FOUNDATION.file, f"Foundation/{TASK}_a/clip 0.wav", f"Foundation/{TASK}_b/clip 1.wav"]
+    )
+    assert len(load(got).docs) == 2
 
 
 def test_fetch_says_the_size_and_gets_the_folders_of_the_named_tasks_alone(on_the_hub, server, capsys):  # noqa: F811

@@ -9,6 +9,7 @@ from lm_eval.tasks import TaskManager
 
 from lm_eval_tasks import INCLUDE_PATH
 from lm_eval_tasks.air_bench_foundation import scoring
+from lm_eval_tasks.air_bench_foundation.letters import official_letter, read_letter
 from lm_eval_tasks.report.foundation import MODELS, PUBLISHED, PUBLISHED_AVERAGE
 
 CHOICES = {"A": "dog barks", "B": "rain", "C": "a church bell", "D": "Certainly"}
@@ -73,22 +74,22 @@ ANSWERS = [  # answer, letter of the strict reader, letter of the official rule
 
 @pytest.mark.parametrize(("answer", "strict", "official"), ANSWERS)
 def test_the_two_readings_of_an_answer(answer, strict, official):
-    assert (scoring.read_letter(answer, CHOICES), scoring.official_letter(answer)) == (strict, official)
+    assert (read_letter(answer, CHOICES), official_letter(answer)) == (strict, official)
 
 
 def test_what_may_be_a_letter_with_its_text_or_the_text_of_another_choice_is_none():
-    assert scoring.read_letter("A dog barks", {"A": "dog barks", "B": "A dog barks"}) == "B"
-    assert scoring.read_letter("B - rain", {"A": "B - rain", "B": "rain"}) is None
+    assert read_letter("A dog barks", {"A": "dog barks", "B": "A dog barks"}) == "B"
+    assert read_letter("B - rain", {"A": "B - rain", "B": "rain"}) is None
 
 
 def test_a_letter_alone_is_a_letter_also_where_choices_are_letters():
-    assert scoring.read_letter("C", {"A": "C", "B": "D"}) == "C"
+    assert read_letter("C", {"A": "C", "B": "D"}) == "C"
 
 
 @given(st.text(max_size=60))
 def test_no_text_is_an_error_and_every_letter_is_one_of_four(text):
-    assert scoring.read_letter(text, CHOICES) in (*"ABCD", None)
-    assert scoring.official_letter(text) in (*"ABCD", None)
+    assert read_letter(text, CHOICES) in (*"ABCD", None)
+    assert official_letter(text) in (*"ABCD", None)
 
 
 def doc(**other):

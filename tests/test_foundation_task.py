@@ -12,8 +12,9 @@ import soundfile
 from foundation_runs import ALL, CHOICES, ONE_A_CATEGORY, command_line, make, record, row, run, scoring
 from servers import refused, said
 
-from lm_eval_tasks.air_bench_foundation.scoring import EMPTY_ANSWER, TASKS
+from lm_eval_tasks.air_bench_foundation.scoring import TASKS
 from lm_eval_tasks.runs import reader
+from lm_eval_tasks.runs.answers import EMPTY_ANSWER
 from lm_eval_tasks.runs.stored import load_run
 
 TASK = "Sound_AQA"

@@ -1,18 +1,15 @@
-"""AIR-Bench Foundation's tasks, how an answer becomes a letter, and what a letter is worth. No I/O.
+"""AIR-Bench Foundation's tasks, what their records hold, and what an answer is worth. No I/O.
 
 Sources: the paper (arXiv 2402.07729), the official ``score_foundation.py`` and its README.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lm_eval_tasks.judge.question import NoVerdict, without_reasoning
-
-LETTERS = "ABCD"
+from lm_eval_tasks.air_bench_foundation.letters import LETTERS, official_letter, read_letter
 
 
 class Task(NamedTuple):
@@ -49,11 +46,6 @@ TASKS = {
 CATEGORY = {name: task.category for name, task in TASKS.items()}
 RECORDS = {name: task.records for name, task in TASKS.items()}
 
-NO_ANSWER = "no answer"
-"""How the reason begins of a doc that the model did not answer."""
-
-EMPTY_ANSWER = "empty answer: failure or silence cannot be told apart with this model"
-
 
 def check_tasks(names: Iterable[str]) -> None:
     """Raise a ValueError that lists the valid names if one is unknown."""
@@ -77,108 +69,6 @@ def fault(record: Mapping[str, Any]) -> str | None:
 def right_letter(record: Mapping[str, Any]) -> str:
     """The letter of the right choice; of equal choices the first, as in the official script."""
     return next(letter for letter, text in choices_of(record).items() if text == str(record["answer_gt"]))
-
-
-# From answer to letter
-
-_LETTER = r"(?:option |choice )?[(\[\"']?(?P<letter>[A-D])[)\]\"']?"
-_ALONE = re.compile(rf"(?P<head>{_LETTER} ?[.:,;-]?)(?: (?P<text>.+))?", re.DOTALL)
-_LOWER = re.compile(r"[(\[\"']?([a-d])[)\]\"']?[.:]?")
-_ANNOUNCED = re.compile(
-    r"(?:(?:so|thus|therefore|hence|ok|okay|sure),? )?(?:(?:the|my) )?"
-    r"(?:(?:final|correct|right|best|most (?:suitable|likely)) )*"
-    r"(?:answer|option|choice)(?: is| would be| should be)?(?: ?:)? (.+)",
-    re.IGNORECASE | re.DOTALL,
-)
-_TAIL = re.compile(r"[.,;:)]\s.+|\s(?:because|since)\s.+", re.DOTALL)
-_OTHER_LETTER = re.compile(r"(?<![\w'])(?:[B-D]|A(?!\s+[a-z]))(?![\w'])")
-_WRAPPED = re.compile(r"\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}")
-_EMPHASIS = re.compile(r"[*`]{1,3}")
-
-
-def read_letter(answer: str, choices: Mapping[str, str]) -> str | None:
-    """The letter that an answer names, or None where it names none or more than one.
-
-    After any reasoning the answer is, or has as its first or last line: a letter alone ("B", "B.", "(B)"), a letter
-    with the text of its own choice ("B. rain"), either of them announced ("The answer is B"), or the full text of
-    exactly one choice. Nothing is guessed: "A dog barks" is no A. Lines that name different letters name none, unless
-    one is announced.
-
-    Args:
-        answer: the model's own words.
-        choices: letter -> text, of the choices that exist.
-    """
-    try:
-        said = without_reasoning(answer)
-    except NoVerdict:
-        return None
-    lines = [" ".join(line.split()) for line in _WRAPPED.sub(r"\1", said).splitlines() if line.strip()]
-    if not lines:
-        return None
-    whole = _letter_of(" ".join(lines), choices, announced=None)
-    if whole:
-        return whole
-    for announced in (True, False):
-        found = {place: _letter_of(line, choices, announced) for place, line in enumerate(lines)}
-        named = {letter for letter in found.values() if letter}
-        if len(named) > 1:
-            return None
-        if named and (found[0] or found[len(lines) - 1]):
-            return named.pop()
-    return None
-
-
-def _letter_of(line: str, choices: Mapping[str, str], announced: bool | None) -> str | None:
-    """The letter of a line; ``announced``: only where it is announced, only where not, or (None) either way."""
-    line = _EMPHASIS.sub("", line).strip()
-    start = _ANNOUNCED.fullmatch(line)
-    if announced is not None and announced != bool(start):
-        return None
-    text = start[1].strip() if start else line
-    if (lower := _LOWER.fullmatch(text)) and text != ("a" if start else ""):  # "the answer is a" may be a cut sentence
-        return lower[1].upper()
-    found = _named(text, choices, by_text=bool(start) or announced is None)
-    return found or (_first_of(text) if start else None)
-
-
-def _named(text: str, choices: Mapping[str, str], by_text: bool = True) -> str | None:
-    """A letter alone or with the text of its own choice; else the choice of which this is the full text."""
-    found = _ALONE.fullmatch(text)
-    if found and found["text"] is None:
-        return found["letter"]
-    same = {choice: letter for letter, choice in reversed(choices.items()) if _same(text, choice)}
-    if found and found["head"] != "A" and _same(found["text"], choices.get(found["letter"])):  # "A dog" is no A
-        same[choices[found["letter"]]] = found["letter"]
-        by_text = True
-    return next(iter(same.values())) if by_text and len(same) == 1 else None
-
-
-def _first_of(text: str) -> str | None:
-    """The letter at the head of an announced sentence that goes on, and names no other letter."""
-    found = re.match(_LETTER, text)
-    tail = text[found.end() :] if found else ""
-    return found["letter"] if found and _TAIL.fullmatch(tail) and not _OTHER_LETTER.search(tail) else None
-
-
-def _same(text: str, choice: str | None) -> bool:
-    return choice is not None and _bare(text) == _bare(choice) != ""
-
-
-def _bare(text: str) -> str:
-    """Text without case, white space around it, quotes and a full stop; nothing else is taken for the same."""
-    return " ".join(text.split()).strip(" \"'.").casefold()
-
-
-def official_letter(answer: str) -> str | None:
-    """The letter by the official rule: the first character, else the last but one ("The answer is A."), else none."""
-    text = answer.strip().replace("\n", "")
-    for character in (text[:1], text[-2:-1]):
-        if character and character in LETTERS:
-            return character
-    return None
-
-
-# What an answer is worth
 
 
 def reading(doc: Mapping[str, Any], answer: str, missing: str | None = None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from lm_eval_tasks.harness.audio_task import AudioTask
 from lm_eval_tasks.harness.identity import sign
 from lm_eval_tasks.harness.ranks import over_ranks
 from lm_eval_tasks.harness.repeats import check_repeats
-from lm_eval_tasks.runs.answers import Answer, Unanswered, finish_reason, storable_answer
+from lm_eval_tasks.runs.answers import finish_reason, why_missing
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -54,14 +54,13 @@ class FoundationTask(AudioTask):
         model = compat.model_behind(options)
         sign(self.instances, model)
         self._ranks = world_size
-        shape = [self.BENCHMARK, json.dumps(self.config.metadata, sort_keys=True, default=str)]
-        shape += [str(tuple(instance.args[:2])) for instance in self.instances]
-        self.begin("\n".join(shape), rank, compat.concurrency(model))
+        same = hashlib.sha256(json.dumps(self.config.metadata, sort_keys=True, default=str).encode())
+        for instance in self.instances:
+            same.update(str(tuple(instance.args[:2])).encode())
+        self.begin(f"{self.BENCHMARK} {same.hexdigest()}", rank, compat.concurrency(model))
 
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then read the letters; what was read takes the place of the filtered answers."""
-        for instance in self.instances:  # a character that no file can hold would end lm-eval's file of samples there
-            instance.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]
         super().apply_filters()
         if self._predicts_only():
             self.note(made_with=self._made_with())
@@ -93,9 +92,8 @@ class FoundationTask(AudioTask):
         return f"{self.settings.prompt_form}-{digest}"
 
     def _read(self, instance: Instance, repeat: int, answer: Any) -> dict[str, Any]:
-        missing = why_missing(instance.resps[repeat] if repeat < len(instance.resps) else None)
-        record = {"benchmark": self.BENCHMARK, **scoring.reading(instance.doc, answer or "", missing)}
-        return record | {"finish_reason": finish_reason(instance, repeat)}
+        record = scoring.reading(instance.doc, answer or "", why_missing(instance, repeat))
+        return {"benchmark": self.BENCHMARK, **record, "finish_reason": finish_reason(instance, repeat)}
 
     def _conclude(self, records: list[dict[str, Any]]) -> None:
         """Say how the answers were read, and put it where lm-eval writes it into the results file."""
@@ -125,17 +123,6 @@ class FoundationTask(AudioTask):
         if counts["scored"] and counts["no_letter"] > counts["scored"] / 10:
             text = "%s: %d of %d answers name no letter; the logged samples show them (is max_gen_toks large enough?)"
             log.warning(text, self.task_name, counts["no_letter"], counts["scored"])
-
-
-def why_missing(answer: Any) -> str | None:
-    """Why a doc is left out: there is no answer, or an empty one that may be a failure; None where there is one.
-
-    Only the pack's own model tells silence from a failure (``Answer``): there an empty answer is one without a letter.
-    """
-    if isinstance(answer, Unanswered):
-        return f"{scoring.NO_ANSWER}: {answer.reason}"
-    silent = answer is None or (isinstance(answer, str) and not isinstance(answer, Answer) and not answer.strip())
-    return scoring.EMPTY_ANSWER if silent else None
 
 
 def _as_list(answers: Any) -> list[Any]:

@@ -11,6 +11,7 @@ from lm_eval_tasks.harness import compat, notes
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
 from lm_eval_tasks.harness.resources import make_room_for
 from lm_eval_tasks.runs import alone, ended
+from lm_eval_tasks.runs.answers import storable_answer
 from lm_eval_tasks.server import keys
 from lm_eval_tasks.settings import read_settings
 
@@ -119,6 +120,12 @@ class PackTask(ConfigurableTask):
         self.dataset = {
             self.config.test_split: datasets.Dataset.from_list(docs) if self.config.process_docs else Docs(docs)
         }
+
+    def apply_filters(self) -> None:
+        """Apply the YAML's filters to answers that a file can hold; others would end lm-eval's file."""
+        for instance in self.instances:
+            instance.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]
+        super().apply_filters()
 
     def doc_to_text(self, doc: dict[str, Any], doc_to_text: Any = None) -> Any:
         """As lm-eval has it, but a template is compiled once; for each doc that would take a third of a millisecond."""

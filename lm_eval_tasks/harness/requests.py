@@ -11,13 +11,7 @@ from lm_eval.api.instance import Instance
 
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question
-from lm_eval_tasks.runs.answers import Answer, Unanswered
-
-NO_ANSWER = "no answer"
-"""How the reason of a doc begins that the model did not answer."""
-
-EMPTY_ANSWER = "empty answer: failure or silence cannot be told apart with this model"
-"""The reason of a doc whose answer is empty, where the model is none that tells why."""
+from lm_eval_tasks.runs.answers import why_missing
 
 Questions = Callable[[dict[str, Any], str, int], dict[tuple[str, int], Question]]
 """From a doc, an answer and which of several answers to the same doc it is, to the questions about it by name
@@ -112,7 +106,7 @@ def what_is_asked(instances: Iterable[Instance], questions: Questions, judge_emp
             name,
             repeat,
             answer or "",
-            _why_missing(instance, repeat, judge_empty),
+            why_missing(instance, repeat, judge_empty),
             questions,
         )
         for instance in instances
@@ -144,12 +138,3 @@ def ask_early(judge: Judge, filters: Sequence[Any], questions: Questions, instan
     alone.resps = [answer]
     for _, question in questions_ahead([alone], filters, questions):
         judge.submit(question)
-
-
-def _why_missing(instance: Instance, repeat: int, judge_empty: bool) -> str | None:
-    """Why there is no answer, or none that is known to be one: only an ``Answer`` tells silence from a failure."""
-    raw = instance.resps[repeat] if repeat < len(instance.resps) else ""
-    if isinstance(raw, Unanswered):
-        return f"{NO_ANSWER}: {raw.reason}"
-    silent = raw is None or (isinstance(raw, str) and not isinstance(raw, Answer) and not raw.strip())
-    return EMPTY_ANSWER if silent and not judge_empty else None

@@ -24,8 +24,6 @@ from lm_eval_tasks.harness.pack_task import PackTask
 from lm_eval_tasks.harness.ranks import over_ranks
 from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.harness.requests import (
-    EMPTY_ANSWER,
-    NO_ANSWER,
     Asked,
     JudgedRequest,
     Questionnaire,
@@ -38,7 +36,7 @@ from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 from lm_eval_tasks.judge.records import describe, summarise
 from lm_eval_tasks.runs import waiting as waiting_room
-from lm_eval_tasks.runs.answers import finish_reason, storable_answer
+from lm_eval_tasks.runs.answers import EMPTY_ANSWER, NO_ANSWER, finish_reason
 from lm_eval_tasks.runs.stored import load_run
 from lm_eval_tasks.settings import check_judge
 
@@ -160,8 +158,6 @@ class JudgedTask(PackTask):
 
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then judge what they leave; judgements take the place of the filtered answers."""
-        for instance in self.instances:  # a character that no file can hold would end lm-eval's file of samples there
-            instance.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]
         super().apply_filters()
         if self._predicts_only():
             self.config.metadata = {**(self.config.metadata or {}), "made_with": self._made_with()}

@@ -5,12 +5,19 @@ Both are strings, which is what lm-eval takes, caches (``--use_cache`` pickles t
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from lm_eval.api.instance import Instance
 
 from lm_eval_tasks.judge.question import storable
 from lm_eval_tasks.server.keys import answer_without_keys
+
+NO_ANSWER = "no answer"
+"""How the reason of a doc begins that the model did not answer."""
+
+EMPTY_ANSWER = "empty answer: failure or silence cannot be told apart with this model"
+"""The reason of a doc whose answer is empty, where the model is none that tells why."""
 
 
 class Answer(str):
@@ -23,6 +30,8 @@ class Answer(str):
         prompt_tokens, completion_tokens: as the server counted them; 0 where it didn't say.
         without: what the server refused, so that it was asked without it: ``seed``, ``stop``, ``temperature``, ...
     """
+
+    __slots__ = ("completion_tokens", "finish", "model", "prompt_tokens", "without")
 
     finish: str
     model: str
@@ -41,7 +50,7 @@ class Answer(str):
     ) -> Answer:
         """Make one; see the attributes."""
         self = super().__new__(cls, text)
-        self.finish, self.model, self.without = finish, model, without
+        self.finish, self.model, self.without = sys.intern(finish), sys.intern(model), without  # one text for all
         self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
         return self
 
@@ -61,6 +70,8 @@ class Unanswered(str):
         reason: one of a few short texts, so that they can be counted.
         detail: the server's own words, or "".
     """
+
+    __slots__ = ("detail", "reason")
 
     reason: str
     detail: str
@@ -91,6 +102,19 @@ def finish_reason(request: Instance, repeat: int = 0) -> str | None:
     """Why the model stopped at one of a request's answers; None where nobody said."""
     answer = request.resps[repeat] if repeat < len(request.resps) else None
     return (answer.finish or None) if isinstance(answer, Answer) else None
+
+
+def why_missing(request: Instance, repeat: int = 0, take_empty: bool = False) -> str | None:
+    """Why one of a request's answers is none, or none that is known to be one; None where it is an answer.
+
+    Only an ``Answer`` tells silence from a failure: elsewhere an empty text may be either, and is none unless
+    ``take_empty``.
+    """
+    answer = request.resps[repeat] if repeat < len(request.resps) else ""
+    if isinstance(answer, Unanswered):
+        return f"{NO_ANSWER}: {answer.reason}"
+    silent = answer is None or (isinstance(answer, str) and not isinstance(answer, Answer) and not answer.strip())
+    return EMPTY_ANSWER if silent and not take_empty else None
 
 
 def mark_unanswered(request: Instance, answer: Unanswered) -> None:
