@@ -35,6 +35,16 @@ class Series:
     points: tuple[Point, ...]
 
 
+def point(label: str, row: str, value: float | None, interval: tuple[float, float] | None, form: str) -> Point:
+    """Returns the dot of a run in a row, and what is told of it while the pointer rests on it."""
+    if value is None:
+        return Point(None)
+    words = f"{label}, {row}: {form.format(value)}"
+    if interval is None:
+        return Point(value, tip=words)
+    return Point(value, *interval, f"{words}, 95 %: {form.format(interval[0])} … {form.format(interval[1])}")
+
+
 def plain(name: str, length: int = 40) -> str:
     """Returns a name fit for a chart: one line, no control or direction marks, cut in the middle when long."""
     name = " ".join(_UNFIT.sub("", name).split())

@@ -39,7 +39,7 @@ def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
     if any(run.has(facts.INTIMA) for run in runs):
         tables.append(intima.summary(runs))
         judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
-        tables += [table for run in judged for table in (intima.heat_table(run, {}), intima.level_table(run)) if table]
+        tables += [table for run in judged for table in (intima.heat_table(run), intima.level_table(run)) if table]
     tables += foundation.tables(runs)
     tables += [table for comparison in compare.comparisons(runs) for table in comparison.tables]
     tables += agreement.tables(runs)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks.report import facts
@@ -15,9 +13,12 @@ from lm_eval_tasks.report.texts import t
 
 _COUNTS = ("docs", "judged", "calls", "from_cache", "prompt_tokens", "completion_tokens")
 _COSTS = ("calls", "prompt_tokens", "completion_tokens")
+_OTHER_NAMES = {"unjudged": "unanswered"}
+"""What a task without a judge calls a count."""
 _LONG = 300
 # Parts of a judging summary that other tables or the settings of the answers show; all others are settings of judging.
 _ELSEWHERE = {*_COUNTS, "benchmark", "settings", "unjudged", "flags", "judge_answered", "left_out", "absent", "answers"}
+_ELSEWHERE |= {"chance", "scored", "no_letter", "official_no_letter", "unanswered", "cut"}
 _ELSEWHERE |= {"process", "levels", "stderr_by_code", *(f"{name}_all_attempts" for name in _COUNTS)}
 _OF_CONFIG = ("generation_kwargs", "num_fewshot", "repeats")
 _OF_RESULTS = ("system_instruction", "chat_template_sha", "fewshot_as_multiturn", "lm_eval_version", "git_hash")
@@ -31,7 +32,7 @@ def totals(run: Run, benchmark: str) -> dict[str, Any]:
     """
     out: dict[str, Any] = {**dict.fromkeys((*_COUNTS, "cut")), "unjudged": {}, "flags": {}}
     for task in run.tasks(benchmark):
-        summary = run.judging.get(task, {})
+        summary = run.summary(task)
         found = {name: number(summary.get(name)) for name in _COUNTS}
         for name in _COSTS:
             every = number(summary.get(f"{name}_all_attempts"))
@@ -40,7 +41,7 @@ def totals(run: Run, benchmark: str) -> dict[str, Any]:
         for name, count in found.items():
             out[name] = out[name] if count is None else (out[name] or 0) + count
         for name in ("unjudged", "flags"):
-            for key, count in mapping(summary.get(name)).items():
+            for key, count in mapping(summary.get(name) or summary.get(_OTHER_NAMES.get(name))).items():
                 out[name][text(key)] = out[name].get(text(key), 0) + (number(count) or 0)
     return out
 
@@ -49,9 +50,7 @@ def judging_table(runs: list[Run]) -> Table:
     """Returns a row for each run and benchmark: docs, judged, unjudged with reasons, flags, calls and tokens."""
     rows = []
     for index, run in enumerate(runs):
-        for benchmark, title in facts.TITLES.items():
-            if not run.tasks(benchmark):
-                continue
+        for benchmark in filter(run.has, facts.JUDGED):
             sums = totals(run, benchmark)
             if run.waits(benchmark):
                 count = len(run.answers.get(benchmark, []))
@@ -59,7 +58,7 @@ def judging_table(runs: list[Run]) -> Table:
             unjudged = sum(sums["unjudged"].values()) if sums["judged"] is not None else None
             flags = {t(facts.FLAGS.get(name, name)): count for name, count in sums["flags"].items()}
             cells = (
-                text_cell(title),
+                text_cell(facts.TITLES[benchmark]),
                 *map(count_cell, (sums["docs"], sums["judged"], unjudged)),
                 text_cell(counted(sums["unjudged"]) or t("none")),
                 text_cell(counted(flags) or t("none")),
@@ -88,7 +87,8 @@ def settings_table(runs: list[Run]) -> Table:
     sections = [(t("The answers"), [answer_settings(run) for run in runs])]
     for benchmark, title in facts.TITLES.items():
         if any(run.tasks(benchmark) for run in runs):
-            sections.append((t("Judging of {title}", title=title), [judge_settings(run, benchmark) for run in runs]))
+            words = "Judging of {title}" if benchmark in facts.JUDGED else "Scoring of {title}"
+            sections.append((t(words, title=title), [judge_settings(run, benchmark) for run in runs]))
     rows = []
     for title, settings in sections:
         rows.append(Row(title, (), "", None, "section"))
@@ -118,7 +118,7 @@ def differing(settings: list[dict[str, str]]) -> list[str]:
 
 def answer_settings(run: Run) -> dict[str, str]:
     """Returns what the answers of a run were made with, as text; one that differs between tasks lists all values."""
-    results = _results(run.results_file, run.results_file.stat().st_mtime_ns)
+    results = run.content
     config, values = mapping(results.get("config")), _Values()
     values.add("", {name: value for name, value in config.items() if name != "limit"})
     values.add("", {name: results.get(name) for name in _OF_RESULTS if name in results})
@@ -128,7 +128,7 @@ def answer_settings(run: Run) -> dict[str, str]:
     for benchmark in facts.TITLES:
         for task in run.tasks(benchmark):
             stored = mapping(mapping(results.get("configs")).get(task))
-            summary, metadata = run.judging.get(task, {}), mapping(stored.get("metadata"))
+            summary, metadata = run.summary(task), mapping(stored.get("metadata"))
             made = mapping(metadata.get("made_with"))
             for name in _OF_CONFIG:
                 if name in stored:
@@ -143,7 +143,7 @@ def judge_settings(run: Run, benchmark: str) -> dict[str, str]:
     """Returns how the answers to a benchmark were judged, as text, with the data they were made on."""
     values = _Values()
     for task in run.tasks(benchmark):
-        summary = run.judging.get(task, {})
+        summary = run.summary(task)
         values.add("", mapping(summary.get("settings")))
         values.add("", {name: value for name, value in summary.items() if name not in _ELSEWHERE})
     out = values.joined()
@@ -171,7 +171,7 @@ def label_runs(runs: list[Run]) -> None:
 
 
 def _all_settings(run: Run) -> dict[str, str]:
-    judging = [judge_settings(run, name) for name in facts.TITLES]
+    judging = [judge_settings(run, name) for name in reversed(facts.TITLES)]
     return {name: value for settings in (*judging, answer_settings(run)) for name, value in settings.items()}
 
 
@@ -224,9 +224,3 @@ def _ordered(names: Iterable[str]) -> list[str]:
 
 def _short(value: str, length: int = _LONG) -> str:
     return value if len(value) <= length else value[:length] + "…"
-
-
-@lru_cache(maxsize=16)
-def _results(file: Path, changed: int) -> dict[str, Any]:
-    """Returns the content of a results file, which was read before and is sound."""
-    return mapping(json.loads(file.read_text(encoding="utf-8")))
