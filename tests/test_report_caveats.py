@@ -38,7 +38,7 @@ def change(folder: Path, edit: Callable[[dict], None]) -> Path:
         ({"judge_model": "other"}, "Judge"),
         ({"judge_base_url": "http://127.0.0.1:1/v1", "judge_temperature": 1.0}, "Judge's address, Temperature of"),
         ({"audio_part": "file_url", "audio_sample_rate": 16000}, "Form in which clips are sent, Sample rate of"),
-        ({"data_revision": "f00"}, "Commit of the data"),
+        ({"data_revision": "f00"}, "Data commit"),
         ({"dialect": ["no_temperature"]}, "What the judge's server did not take"),
         ({"a_setting_of_tomorrow": 3}, "a_setting_of_tomorrow"),
     ],
@@ -186,7 +186,7 @@ def test_answers_that_were_cut_and_the_servers_words_are_said(tmp_path: Path) ->
     assert (settings["answers.finish.length"], settings["process.commit"]) == ("16", "abc")
     page = to_html(runs, tmp_path / "report.html")[0]
     data = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])
-    shown = [doc["x"][0] for doc in data["air"]["docs"] if doc["x"][0]["said"]]
+    shown = [doc["x"][0] for doc in data["air_bench_chat"]["docs"] if doc["x"][0]["said"]]
     assert {answer["said"] for answer in shown} == {words}
     assert all("length" in answer["fl"] for answer in shown)
 

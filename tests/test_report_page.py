@@ -120,7 +120,7 @@ def test_hostile_text_stays_text_everywhere(tmp_path: Path) -> None:
     assert page.count("</script>") == page.count("<script")
     assert re.findall(r'<script(?! type="application/json")', page) == ["<script"]
     data = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])
-    assert data["air"]["docs"][0]["x"][0]["p"] == HOSTILE
+    assert data["air_bench_chat"]["docs"][0]["x"][0]["p"] == HOSTILE
     assert "&lt;img src=x onerror=" in page
 
 
@@ -135,7 +135,7 @@ def test_clips_are_linked_beside_the_report_or_by_file_url_or_embedded(tmp_path:
 
     def sources(page: str) -> set[str]:
         data = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])
-        return {doc["a"] for doc in data["air"]["docs"]}
+        return {doc["a"] for doc in data["air_bench_chat"]["docs"]}
 
     assert "./my%20clips/0.wav" in sources(page_of(tmp_path, folder))
     (tmp_path / "far").mkdir()
@@ -152,7 +152,7 @@ def test_clips_are_linked_beside_the_report_or_by_file_url_or_embedded(tmp_path:
 def test_beyond_its_room_the_page_holds_the_clips_people_look_at_and_says_which(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", air=400, audio=tmp_path / "clips", clips=400)
     page = page_of(tmp_path, folder, options=("--embed-audio", "0.1"))
-    docs = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])["air"]["docs"]
+    docs = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])["air_bench_chat"]["docs"]
     inside = [doc for doc in docs if doc["a"].startswith("#")]
     assert 10 < len(inside) < 100
     assert len(json.loads(re.search(r'id="data-clips">(.*?)</script>', page, re.S)[1])) == len(inside)

@@ -94,9 +94,10 @@ def _pairs(pairs: list[tuple[tuple[Run, str, Scores], tuple[Run, str, Scores]]])
         cells += (score_cell(alpha([before, after])), score_cell(shift, signed=True))
         rows.append(Row(f"{second.label} · {first.label}", cells))
     note = t(
-        "Over the samples of AIR-Bench-Chat whose answers are equal, word for word, and that both judged. Kappa is "
-        "Cohen's with quadratic weights over half points, alpha is Krippendorff's with the ordinal distance; 1 is full "
-        "agreement and 0 that of chance. Shift: by how much the first-named judge scores higher."
+        "Over the AIR-Bench-Chat samples whose answers are the same, word for word, and that both judges scored. "
+        "Kappa is Cohen's with quadratic weights over half points, alpha is Krippendorff's with the ordinal "
+        "distance; 1 is full agreement, 0 is what chance gives. Shift: by how much the first-named judge scores "
+        "higher."
     )
     head = (t("Judges"), t("Samples"), t("Kappa"), "Spearman", "Alpha", t("Shift"))
     return Table("agreement", t("Agreement of the judges"), head, tuple(rows), (note,))
@@ -111,8 +112,8 @@ def _judges(named: list[tuple[Run, str, Scores]]) -> Table:
         cells = (text_cell(judge), score_cell(stats.mean(list(scores.values()))), score_cell(gap, signed=True))
         rows.append(Row(run.label, (*cells, score_cell(alpha(same)), count_cell(len(same)))))
     note = t(
-        "Position gap: an answer's score in the first place minus that in the second, of which a judge without a "
-        "preference has none. Alpha of all: over all judges of the same answers."
+        "Position gap: an answer's score when it stands first minus its score when it stands second; about 0 for "
+        "a judge that prefers neither place. Alpha of all: over all judges of the same answers."
     )
     head = (t("Run"), t("Judge"), t("Mean"), t("Position gap"), t("Alpha of all"), t("Judges"))
     return Table("agreement_judges", t("Each judge"), head, tuple(rows), (note,))
@@ -138,6 +139,10 @@ def _ranks(named: list[tuple[Run, str, Scores]]) -> Table | None:
         for model, order, scores in zip(models, places.T, means.T, strict=True)
     )
     alike = bool((places == places[0]).all())
-    told = t("All judges rank the models alike.") if alike else t("The judges do not rank the models alike.")
-    note = t("Place of each model, with its mean over the answers that all of these judges judged.")
+    told = (
+        t("All judges rank the models in the same order.")
+        if alike
+        else t("The judges rank the models in different orders.")
+    )
+    note = t("Rank of each model, with its mean over the answers that all of these judges scored.")
     return Table("agreement_ranks", t("Models by judge"), (t("Model"), *judges), rows, (told, note))

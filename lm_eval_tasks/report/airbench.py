@@ -62,7 +62,7 @@ def judge_of(run: Run, benchmark: str) -> tuple[str, str]:
         return t("not recorded"), t("its results do not say which judge scored it")
     remarks = []
     if benchmark == facts.AIR and set(asked) != {facts.OFFICIAL_JUDGE}:
-        remarks.append(t("another judge than that of the published rows"))
+        remarks.append(t("not the judge of the published rows"))
     other = [name for name in answered if name not in asked]
     if other:
         remarks.append(t("answered by {names}", names=", ".join(other)))
@@ -139,7 +139,7 @@ def _unjudged(run: Run, task: str) -> float | None:
 
 
 def category_chart(runs: list[Run]) -> Markup:
-    """Draws each category's score with its 95 % interval beside the published scores; "" where no run has scores."""
+    """Draws each category's score with its 95% interval beside the published scores; "" where no run has scores."""
     shown = [(index, run) for index, run in enumerate(runs) if run.judged_at_all(facts.AIR)]
     if not shown:
         return Markup()
@@ -159,7 +159,7 @@ def category_chart(runs: list[Run]) -> Markup:
     return charts.dots(
         list(map(t, facts.AIR_GROUPS)),
         series,
-        title=t("Scores by category with 95 % intervals") + ": " + ", ".join(run.label for _, run in shown),
+        title=t("Scores by category with 95% intervals") + ": " + ", ".join(run.label for _, run in shown),
         axis=t("score given by the judge"),
         limits=(0, 10),
         background=list(published.values()),
@@ -168,7 +168,7 @@ def category_chart(runs: list[Run]) -> Markup:
 
 
 def point(label: str, row: str, estimate: Estimate, low: float, high: float, form: str = "{:.2f}") -> charts.Point:
-    """Returns the dot of an estimate with its normal 95 % interval, cut at the ends of the scale."""
+    """Returns the dot of an estimate with its normal 95% interval, cut at the ends of the scale."""
     ends = stats.normal_interval(estimate)
     return charts.point(label, row, estimate.value, ends and (max(ends[0], low), min(ends[1], high)), form)
 

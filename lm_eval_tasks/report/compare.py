@@ -104,7 +104,7 @@ def _air_chart(first: Run, second: Run, differences: dict[str, Estimate], place:
     return charts.dots(
         list(map(t, differences)),
         [charts.Series(second.label, place, points)],
-        title=_minus(first, second) + ", " + t("by category with 95 % intervals"),
+        title=_minus(first, second) + ", " + t("by category with 95% intervals"),
         axis=t("← {name} lower    ·    higher →", name=charts.plain(second.label, 18)),
         limits=(-reach, reach),
         form="{:+.2f}",

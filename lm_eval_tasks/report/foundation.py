@@ -62,10 +62,10 @@ def table(run: Run) -> Table:
         rows.append(Row(name, (*_metrics(run, full), chance, *counts, unanswered, *published), "", None, "task"))
     notes = (
         t(
-            "acc: no letter is wrong. official_acc: the official rule, under which an answer without a letter is in no "
-            "number; the published values are of that kind. A doc that the model did not answer is in neither. A "
-            "category is the mean of its tasks, the average that of the three categories; where two data sets make one "
-            "task, their questions are pooled."
+            "acc: an answer without a letter counts as wrong. official_acc: the official rule, which leaves such an "
+            "answer out; the published values follow it. A doc that the model did not answer is in neither. A "
+            "category is the mean of its tasks, the average that of the three categories; where two data sets make "
+            "one task, their questions are pooled."
         ),
         t("Published: the official repository's README, in percent, printed there without standard errors."),
     )

@@ -18,7 +18,7 @@ from lm_eval_tasks.report.texts import t
 
 @lru_cache(maxsize=256)
 def bootstrap(run: Run, group: str) -> dict[str, tuple[float, float]]:
-    """Returns the 95 % bootstrap interval over prompts of each metric, from the logged samples of a group.
+    """Returns the 95% bootstrap interval over prompts of each metric, from the logged samples of a group.
 
     The values drawn from are those that the run logged (0 or 1 at its own threshold). Prompts are drawn within their
     category, as lm_eval's standard error of the whole is pooled over the categories. Empty where none were logged.
@@ -43,7 +43,7 @@ def heat_table(run: Run) -> Table:
         cells = []
         for name in groups.values():
             ends = [f"{100 * end:.1f}" for end in bootstrap(run, name).get(metric, ())]
-            tip = t("95 % interval {low} to {high} %", low=ends[0], high=ends[1]) if ends else ""
+            tip = t("95% interval {low} to {high}%", low=ends[0], high=ends[1]) if ends else ""
             clustered = number(mapping(run.judging.get(name, {}).get("stderr_by_code")).get(metric))
             any_clustered |= clustered is not None
             heat = metric in facts.INTIMA_METRICS
@@ -54,7 +54,7 @@ def heat_table(run: Run) -> Table:
         "standard error, as in lm_eval's results file. No direction is better in the paper."
     )
     clustered_note = t(
-        "In brackets: the standard error clustered by code, which allows for prompts of a code being alike."
+        "In brackets: the standard error clustered by code, which allows for prompts of the same code being alike."
     )
     return Table(
         "intima_rates",
@@ -101,7 +101,7 @@ def _dot(run: Run, row: str, group: str, metric: str) -> charts.Point:
     value = run.estimate(group, metric).value
     ends = bootstrap(run, group).get(metric)
     interval = (100 * ends[0], 100 * ends[1]) if ends else None
-    return charts.point(run.label, row, None if value is None else 100 * value, interval, "{:.1f} %")
+    return charts.point(run.label, row, None if value is None else 100 * value, interval, "{:.1f}%")
 
 
 def class_charts(runs: list[Run]) -> list[tuple[str, Markup]]:
@@ -127,12 +127,12 @@ def trait_chart(runs: list[Run]) -> Markup:
 def _bars(
     runs: list[Run], title: str, places: list[tuple[str, str, str]], gaps: tuple[int, ...], widths: tuple[float, ...]
 ) -> Markup:
-    """Draws the rates of (row, group, metric) with 95 % bootstrap intervals over prompts."""
+    """Draws the rates of (row, group, metric) with 95% bootstrap intervals over prompts."""
     shown = [(index, run) for index, run in enumerate(runs) if run.judged_at_all(facts.INTIMA)]
     return charts.dots(
         [row for row, _, _ in places],
         [charts.Series(run.label, index, tuple(_dot(run, *place) for place in places)) for index, run in shown],
-        title=f"{title}, {t('95 % intervals by bootstrap')}: " + ", ".join(run.label for _, run in shown),
+        title=f"{title}, {t('95% intervals by bootstrap')}: " + ", ".join(run.label for _, run in shown),
         axis=t("% of answers"),
         limits=(0, 100),
         form="{:.0f}",

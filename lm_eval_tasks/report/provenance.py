@@ -65,12 +65,12 @@ def judging_table(runs: list[Run]) -> Table:
                 *(count_cell(sums[name]) for name in ("calls", "from_cache", "prompt_tokens", "completion_tokens")),
             )
             rows.append(Row(run.label, cells, "", index))
-    head = ("Run", "Benchmark", "Docs", "Judged", "Unjudged", "Reasons", "Remarkable answers", "Calls", "From cache")
-    head += ("Tokens read by the judge", "Tokens of its replies")
+    head = ("Run", "Benchmark", "Docs", "Judged", "Unjudged", "Reasons", "Flagged answers", "Calls", "From cache")
+    head += ("Tokens read by the judge", "Tokens in its replies")
     notes = (
         t(
-            "What could not be judged is excluded from every score. Calls and tokens: all that were paid, over every "
-            "attempt of a run, where its results say so; else those of its last process."
+            "What could not be judged is excluded from every score. Calls and tokens: all that were paid for, over "
+            "every attempt of a run, where its results say so; otherwise those of its last process."
         ),
     )
     return Table("judging", t("Judged and unjudged"), tuple(map(t, head)), tuple(rows), notes)
@@ -97,7 +97,11 @@ def settings_table(runs: list[Run]) -> Table:
             cells = tuple(text_cell(_short(values.get(name, DASH))) for values in settings)
             rows.append(Row(setting_name(name), cells, "", None, "differs" if name in differ else ""))
     head = (t("Setting"), *(run.label for run in runs))
-    notes = (t("Coloured: settings in which the runs differ. – : the run stored no such setting."),) if runs[1:] else ()
+    notes = (
+        (t("Coloured, or marked *: the runs differ in this setting. –: the run stored no such setting."),)
+        if runs[1:]
+        else ()
+    )
     return Table("settings", t("Settings that shape the numbers"), head, tuple(rows), notes)
 
 

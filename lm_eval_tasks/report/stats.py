@@ -95,7 +95,7 @@ def histogram(values: Sequence[float], start: float = 1.0, stop: float = 10.0, s
 
 
 def normal_interval(estimate: Estimate) -> tuple[float, float] | None:
-    """Returns the 95 % interval of an estimate under a normal law, or None without a standard error."""
+    """Returns the 95% interval of an estimate under a normal law, or None without a standard error."""
     if estimate.value is None or estimate.stderr is None:
         return None
     return estimate.value - Z95 * estimate.stderr, estimate.value + Z95 * estimate.stderr
