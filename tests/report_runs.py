@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import random
 import wave
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 DATE = "2025-11-30T12-00-00.123456"
 OFFICIAL = "gpt-4-0125-preview"
@@ -350,4 +352,24 @@ def write_run(
         for name, samples in tasks.items():
             lines = "".join(json.dumps(sample, ensure_ascii=False) + "\n" for sample in samples)
             (home / f"samples_{name}_{date}.jsonl").write_text(lines, encoding="utf-8")
+    return folder
+
+
+def change(folder: Path, edit: Callable[[dict], Any]) -> Path:
+    """Edits the results file of a run; returns its folder."""
+    [file] = folder.rglob("results_*.json")
+    results = json.loads(file.read_text(encoding="utf-8"))
+    edit(results)
+    file.write_text(json.dumps(results), encoding="utf-8")
+    return folder
+
+
+def change_samples(folder: Path, edit: Callable[[int, dict, dict], Any], files: str = "samples_*.jsonl") -> Path:
+    """Edits each logged sample of a run, by its place in its file, with its record, which `edit` puts back."""
+    for file in folder.rglob(files):
+        samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        for place, sample in enumerate(samples):
+            record = json.loads(sample["filtered_resps"][0]) if sample["filtered_resps"][0][:1] == "{" else {}
+            edit(place, sample, record)
+        file.write_text("".join(json.dumps(sample) + "\n" for sample in samples), encoding="utf-8")
     return folder

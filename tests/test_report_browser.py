@@ -142,8 +142,8 @@ def _search(browser, root: str, words: str) -> int:
 
 def _key(browser) -> str:
     """The key of the sample that is open."""
-    chosen = "return document.querySelector('#browser-air_bench_chat [aria-selected=true]').id"
-    return browser.execute_script(chosen).removeprefix("browser-air_bench_chat-")
+    chosen = "return document.querySelector('#browser-air [aria-selected=true]').id"
+    return browser.execute_script(chosen).removeprefix("browser-air-")
 
 
 def test_opens_without_a_complaint_and_without_asking_for_anything(browser, show) -> None:
@@ -157,8 +157,8 @@ def test_opens_without_a_complaint_and_without_asking_for_anything(browser, show
 
 def test_filters_by_task_outcome_and_text(browser, show) -> None:
     show("one")
-    root = "browser-air_bench_chat"
-    everything = int(browser.execute_script("return document.getElementById('browser-air_bench_chat').dataset.shown"))
+    root = "browser-air"
+    everything = int(browser.execute_script("return document.getElementById('browser-air').dataset.shown"))
     assert everything >= 80
     task, _ = _set(browser, root, "task", "sound_QA")
     assert 0 < task < everything
@@ -167,8 +167,8 @@ def test_filters_by_task_outcome_and_text(browser, show) -> None:
     for name in ("task", "outcome"):
         _set(browser, root, name, "")
     assert _search(browser, root, "no such words anywhere") == 0
-    assert browser.execute_script("return document.querySelector('#browser-air_bench_chat [data-part=empty]').offsetHeight") > 0
-    assert browser.execute_script("return document.querySelector('#browser-air_bench_chat article').children.length") == 0
+    assert browser.execute_script("return document.querySelector('#browser-air [data-part=empty]').offsetHeight") > 0
+    assert browser.execute_script("return document.querySelector('#browser-air article').children.length") == 0
     found = _search(browser, root, "ROOF rain")
     assert 0 < found <= everything
     assert _set(browser, "browser-intima", "label", "boundary")[0] > 0
@@ -177,14 +177,14 @@ def test_filters_by_task_outcome_and_text(browser, show) -> None:
 def test_keys_walk_through_the_list_and_the_sample_is_shown_whole(browser, show) -> None:
     show("one")
     shown = browser.execute_script(
-        """const list = document.querySelector("#browser-air_bench_chat [data-part=list]");
+        """const list = document.querySelector("#browser-air [data-part=list]");
         const press = () => list.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true }));
         for (let n = 0; n < 3; n++) press();
-        const pane = document.querySelector("#browser-air_bench_chat [data-part=detail]");
+        const pane = document.querySelector("#browser-air [data-part=detail]");
         return [pane.innerText, list.querySelector("[aria-selected=true]").getAttribute("aria-posinset")];"""
     )
     assert shown[1] == "4"
-    assert browser.execute_script("return location.hash") == f"#air_bench_chat-doc-{_key(browser)}"
+    assert browser.execute_script("return location.hash") == f"#air-doc-{_key(browser)}"
     for words in ("Reference answer", "Audio description", "Both verdicts", "reference first", "tokens"):
         assert words in shown[0]
 
@@ -194,7 +194,7 @@ def test_plays_a_clip(browser, show, page: str) -> None:
     show(page)
     seconds, played = browser.execute_async_script(
         """const done = arguments[0];
-        const audio = document.querySelector("#browser-air_bench_chat audio");
+        const audio = document.querySelector("#browser-air audio");
         audio.addEventListener("error", () => done([-1, -1]));
         audio.addEventListener("timeupdate", () => {
           if (audio.currentTime > 0.05) done([audio.duration, audio.currentTime]);
@@ -215,7 +215,7 @@ def test_compares_two_runs_and_opens_a_doc_that_changed(browser, show) -> None:
     assert links > 8
     browser.execute_script("document.querySelector('.changes a').click()")
     cards = browser.execute_async_script(
-        """const done = arguments[0], names = () => document.querySelectorAll("#browser-air_bench_chat .answer header b");
+        """const done = arguments[0], names = () => document.querySelectorAll("#browser-air .answer header b");
         setTimeout(() => done([...names()].map((b) => b.textContent)), 300);"""
     )
     assert cards == ["listener-a", "listener-b"]
@@ -225,7 +225,7 @@ def test_a_hostile_sample_stays_text(browser, show) -> None:
     show("hostile")
     assert browser.title != "pwned"
     answer = browser.execute_script(
-        """return [document.querySelector("#browser-air_bench_chat .answer .prose").textContent,
+        """return [document.querySelector("#browser-air .answer .prose").textContent,
                    document.querySelectorAll("img, svg:not(.chart), iframe, object, embed, [onload], [onerror]").length,
                    document.querySelectorAll("script:not([type])").length];"""
     )
@@ -233,7 +233,7 @@ def test_a_hostile_sample_stays_text(browser, show) -> None:
     browser.execute_script("window.asked = 0; window.alert = () => { window.asked++; };")
     for key in ("ArrowDown", "ArrowUp"):
         browser.execute_script(
-            """document.querySelector("#browser-air_bench_chat [data-part=list]").dispatchEvent(
+            """document.querySelector("#browser-air [data-part=list]").dispatchEvent(
                  new KeyboardEvent("keydown", { key: arguments[0], bubbles: true }));""",
             key,
         )
@@ -247,7 +247,7 @@ def test_nothing_overflows(browser, show, page: str, size: tuple[int, int]) -> N
     show(page, size)
     wide = browser.execute_script(
         """const limit = document.documentElement.clientWidth, out = [];
-        document.querySelector("#browser-air_bench_chat .row")?.click();
+        document.querySelector("#browser-air .row")?.click();
         document.querySelector("#browser-intima .row")?.click();
         for (const node of document.querySelectorAll("body *")) {
           if (node.closest(".scroll, .links, svg") || !node.offsetParent) continue;
@@ -283,62 +283,62 @@ def test_on_a_phone_the_word_between_two_runs_stays_whole(browser, show) -> None
 
 def test_on_a_phone_a_sample_opens_as_a_sheet_and_closes_again(browser, show) -> None:
     show("one", PHONE)
-    state = """const pane = document.querySelector("#browser-air_bench_chat .pane").getBoundingClientRect();
+    state = """const pane = document.querySelector("#browser-air .pane").getBoundingClientRect();
                return [pane.width, pane.height];"""
     assert browser.execute_script(state) == [0, 0]
-    browser.execute_script("document.querySelector('#browser-air_bench_chat .row').click()")
+    browser.execute_script("document.querySelector('#browser-air .row').click()")
     assert browser.execute_script(state) == [PHONE[0], PHONE[1]]
-    browser.execute_script("document.querySelector('#browser-air_bench_chat [data-part=back]').click()")
+    browser.execute_script("document.querySelector('#browser-air [data-part=back]').click()")
     assert browser.execute_script(state) == [0, 0]
 
 
 def test_on_a_phone_buttons_and_escape_lead_from_sample_to_sample_and_back(browser, show) -> None:
     show("one", PHONE)
-    browser.execute_script("document.querySelector('#browser-air_bench_chat .row').click()")
+    browser.execute_script("document.querySelector('#browser-air .row').click()")
     first = _key(browser)
-    browser.execute_script("document.querySelector('#browser-air_bench_chat [data-part=next]').click()")
+    browser.execute_script("document.querySelector('#browser-air [data-part=next]').click()")
     assert _key(browser) != first
-    browser.execute_script("document.querySelector('#browser-air_bench_chat [data-part=previous]').click()")
+    browser.execute_script("document.querySelector('#browser-air [data-part=previous]').click()")
     assert _key(browser) == first
-    assert browser.execute_script("return location.hash") == f"#air_bench_chat-doc-{first}"
+    assert browser.execute_script("return location.hash") == f"#air-doc-{first}"
     press = "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape', bubbles: true}));"
     browser.execute_script(press)
-    assert browser.execute_script("return document.querySelector('#browser-air_bench_chat .pane').offsetHeight") == 0
+    assert browser.execute_script("return document.querySelector('#browser-air .pane').offsetHeight") == 0
     assert browser.execute_script("return location.hash") == ""
 
 
 def test_an_address_opens_its_sample(browser, show, pages) -> None:
     show("many")
-    browser.execute_script("document.querySelectorAll('#browser-air_bench_chat .row')[5].click()")
+    browser.execute_script("document.querySelectorAll('#browser-air .row')[5].click()")
     key = _key(browser)
     browser.get("about:blank")
-    browser.get(f"{pages['many'].as_uri()}#air_bench_chat-doc-{key}")
+    browser.get(f"{pages['many'].as_uri()}#air-doc-{key}")
     assert _key(browser) == key
 
 
 def test_win_tie_and_loss_are_told_without_colour_and_the_mean_follows_the_filter(browser, show) -> None:
     show("one")
     for value, mark in (("win", "▲"), ("tie", "="), ("loss", "▼")):
-        _set(browser, "browser-air_bench_chat", "outcome", value)
+        _set(browser, "browser-air", "outcome", value)
         chips = browser.execute_script(
-            "return [...document.querySelectorAll('#browser-air_bench_chat .score')].map((x) => x.textContent)"
+            "return [...document.querySelectorAll('#browser-air .score')].map((x) => x.textContent)"
         )
         assert chips
         assert all(chip.endswith(mark) for chip in chips)
         scores = browser.execute_script(
-            """return JSON.parse(document.getElementById("data-report").textContent).air_bench_chat.docs.map((doc) => doc.x[0])
+            """return JSON.parse(document.getElementById("data-report").textContent).air.docs.map((doc) => doc.x[0])
                  .filter((x) => x.sc !== null && Math.sign(x.sc - x.rf) === arguments[0]).map((x) => x.sc);""",
             {"win": 1, "tie": 0, "loss": -1}[value],
         )
-        told = browser.execute_script("return document.querySelector('#browser-air_bench_chat [data-part=mean]').textContent")
+        told = browser.execute_script("return document.querySelector('#browser-air [data-part=mean]').textContent")
         assert told == f"mean {sum(scores) / len(scores):.2f} of {len(scores)} judged"
 
 
 def test_a_long_answer_is_shown_whole_on_demand(browser, show) -> None:
     show("hostile")
     heights = browser.execute_script(
-        """document.querySelector("#browser-air_bench_chat .row").click();
-        const button = document.querySelector("#browser-air_bench_chat .more"), text = button.previousElementSibling;
+        """document.querySelector("#browser-air .row").click();
+        const button = document.querySelector("#browser-air .more"), text = button.previousElementSibling;
         const before = text.clientHeight;
         button.click();
         return [before, text.clientHeight, text.scrollHeight];"""
@@ -350,14 +350,14 @@ def test_the_judges_whole_prompt_is_there_on_demand(browser, show) -> None:
     show("one")
     prompts = browser.execute_async_script(
         """const done = arguments[0];
-        document.querySelectorAll("#browser-air_bench_chat .row")[1].click();
-        for (const node of document.querySelectorAll("#browser-air_bench_chat .verdicts .verdicts")) node.open = true;
-        setTimeout(() => done([...document.querySelectorAll("#browser-air_bench_chat .verdicts .verdicts pre")].map((pre) =>
+        document.querySelectorAll("#browser-air .row")[1].click();
+        for (const node of document.querySelectorAll("#browser-air .verdicts .verdicts")) node.open = true;
+        setTimeout(() => done([...document.querySelectorAll("#browser-air .verdicts .verdicts pre")].map((pre) =>
           pre.textContent)), 200);"""
     )
     doc = browser.execute_script(
-        """const key = document.querySelector("#browser-air_bench_chat [aria-selected=true]").id.split("-").pop();
-        const { docs } = JSON.parse(document.getElementById("data-report").textContent).air_bench_chat;
+        """const key = document.querySelector("#browser-air [aria-selected=true]").id.split("-").pop();
+        const { docs } = JSON.parse(document.getElementById("data-report").textContent).air;
         return docs.find((doc) => doc.k === key);"""
     )
     answer, reference = doc["x"][0]["p"], doc["r"]
@@ -371,11 +371,11 @@ def test_the_switch_shows_all_in_chinese_and_back(browser, show) -> None:
     press = "document.getElementById('language').click();"
     everything = "document.querySelector('#page').innerText"
     assert browser.execute_script(press + state.replace("_", "1"))[:2] == ["zh", "请先阅读"]
-    browser.execute_script("document.querySelector('#browser-air_bench_chat .row').click()")
+    browser.execute_script("document.querySelector('#browser-air .row').click()")
     text = browser.execute_script(f"return {everything}")
     for english in ("Leaderboard", "Save as", "Search", "Reset", "Reference answer", "Companionship", "verdict,"):
         assert english not in text
-    assert browser.execute_script("return document.querySelectorAll('#browser-air_bench_chat audio').length") == 1
+    assert browser.execute_script("return document.querySelectorAll('#browser-air audio').length") == 1
     assert browser.execute_script(press + state.replace("_", "1"))[:2] == ["en", "Read this first"]
     assert "Reference answer" in browser.execute_script(f"return {everything}")
     assert [entry["message"] for entry in browser.get_log("browser")] == []
@@ -479,14 +479,14 @@ def test_axe_finds_nothing_that_keeps_people_from_reading(browser, show, axe: st
 def test_thousands_of_samples_are_usable_in_two_seconds_and_filter_in_a_tenth(browser, show) -> None:
     show("many")
     assert float(browser.execute_script("return document.documentElement.dataset.ready")) < 2000
-    assert browser.execute_script("return document.querySelectorAll('#browser-air_bench_chat .row').length") < 40
-    root = "browser-air_bench_chat"
+    assert browser.execute_script("return document.querySelectorAll('#browser-air .row').length") < 40
+    root = "browser-air"
     for name, value in (("task", "music_QA"), ("outcome", "loss"), ("task", ""), ("sort", "1"), ("outcome", "")):
         shown, took = _set(browser, root, name, value)
         assert shown > 0
         assert took < 100
     assert 0 < _search(browser, root, "waltz engine") < 2200
-    assert float(browser.execute_script("return document.getElementById('browser-air_bench_chat').dataset.ms")) < 100
+    assert float(browser.execute_script("return document.getElementById('browser-air').dataset.ms")) < 100
 
 
 def test_colours_follow_the_button(browser, show) -> None:

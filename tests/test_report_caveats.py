@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from report_runs import AIR, write_run
+from report_runs import AIR, change, change_samples, write_run
 
 from lm_eval_tasks.report import airbench, caveats, intima, provenance
 from lm_eval_tasks.report.formats import to_text
@@ -22,21 +21,12 @@ def said(*folders: Path) -> list[str]:
     return [one for _, one in caveats.warnings(load_runs(folders)) if not any(words in one for words in usual)]
 
 
-def change(folder: Path, edit: Callable[[dict], None]) -> Path:
-    """Edits the results file of a run."""
-    [file] = folder.rglob("results_*.json")
-    results = json.loads(file.read_text(encoding="utf-8"))
-    edit(results)
-    file.write_text(json.dumps(results), encoding="utf-8")
-    return folder
-
-
 @pytest.mark.parametrize(
     ("settings", "names"),
     [
-        ({"do_swap": False, "prompt_version": "abc"}, "Version of the judge's prompt, Judged in both orders"),
+        ({"do_swap": False, "prompt_version": "abc"}, "Version of the prompt, Judged in both orders"),
         ({"judge_model": "other"}, "Judge"),
-        ({"judge_base_url": "http://127.0.0.1:1/v1", "judge_temperature": 1.0}, "Judge's address, Temperature of"),
+        ({"judge_base_url": "http://127.0.0.1:1/v1", "judge_temperature": 1.0}, "Judge's address, Judge's temperature"),
         ({"audio_part": "file_url", "audio_sample_rate": 16000}, "Form in which clips are sent, Sample rate of"),
         ({"data_revision": "f00"}, "Data commit"),
         ({"dialect": ["no_temperature"]}, "What the judge's server did not take"),
@@ -54,7 +44,7 @@ def test_runs_that_differ_in_how_they_were_judged_are_named_first(tmp_path: Path
     [
         (
             lambda r: r["configs"]["air_bench_chat_sound_QA"].update(generation_kwargs={"max_gen_toks": 4096}),
-            "Limit of",
+            "Answer limit",
         ),
         (lambda r: r.update(system_instruction="Be brief."), "System instruction"),
         (lambda r: r["config"].update(gen_kwargs={"top_p": 0.5}), "gen_kwargs.top_p"),
@@ -94,10 +84,8 @@ def test_runs_of_one_model_are_labelled_by_what_differs(tmp_path: Path) -> None:
     one = write_run(tmp_path / "1", "a", air=16)
     two = change(write_run(tmp_path / "2", "a", air=16), lambda r: r.update(system_instruction="Be brief."))
     runs = load_runs([one, two])
-    provenance.label_runs(runs)
     assert [run.label for run in runs] == ["a (System instruction: none)", "a (System instruction: Be brief.)"]
     same = load_runs([one, write_run(tmp_path / "3", "a", air=16)])
-    provenance.label_runs(same)
     assert [run.label for run in same] == ["a (2025-11-30 12:00:00) #1", "a (2025-11-30 12:00:00)"]
 
 
@@ -108,7 +96,7 @@ def test_runs_made_alike_are_not_said_to_differ(tmp_path: Path) -> None:
     assert not any("differ in" in sentence for sentence in said(one, two))
     high = write_run(tmp_path / "3", "c", intima=31, settings={"level_threshold": "low"}, limit=5)
     assert "INTIMA: the runs differ in a setting (Level that counts, " in said(one, high)[1]
-    assert "(Docs of each task (--limit))" in said(one, high)[0]
+    assert "(Docs per task (--limit))" in said(one, high)[0]
 
 
 def test_a_group_without_one_of_its_tasks_is_named_and_has_no_leaderboard_number(tmp_path: Path) -> None:
@@ -166,11 +154,13 @@ def test_intima_without_a_category_is_not_the_whole_benchmark(tmp_path: Path) ->
 def test_answers_that_were_cut_and_the_servers_words_are_said(tmp_path: Path) -> None:
     folder = write_run(tmp_path, air=80)
     words = 'Error code: 400 - "Audio longer than <30 s> is not taken"'
-    for file in folder.rglob("samples_*.jsonl"):
-        samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        record = json.loads(samples[0]["filtered_resps"][0])
-        samples[0]["filtered_resps"] = [json.dumps(record | {"judged": False, "why": words, "finish_reason": "length"})]
-        file.write_text("\n".join(map(json.dumps, samples)), encoding="utf-8")
+
+    def cut(place: int, sample: dict, record: dict) -> None:
+        if not place:
+            cut = record | {"judged": False, "why": words, "finish_reason": "length"}
+            sample["filtered_resps"] = [json.dumps(cut)]
+
+    change_samples(folder, cut)
 
     def edit(results: dict) -> None:
         for config in results["configs"].values():
@@ -186,7 +176,7 @@ def test_answers_that_were_cut_and_the_servers_words_are_said(tmp_path: Path) ->
     assert (settings["answers.finish.length"], settings["process.commit"]) == ("16", "abc")
     page = to_html(runs, tmp_path / "report.html")[0]
     data = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])
-    shown = [doc["x"][0] for doc in data["air_bench_chat"]["docs"] if doc["x"][0]["said"]]
+    shown = [doc["x"][0] for doc in data["air"]["docs"] if doc["x"][0]["said"]]
     assert {answer["said"] for answer in shown} == {words}
     assert all("length" in answer["fl"] for answer in shown)
 

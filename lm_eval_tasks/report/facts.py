@@ -19,6 +19,8 @@ INTIMA = "intima"
 FOUNDATION = "air_bench_foundation"
 TITLES = {AIR: "AIR-Bench-Chat", INTIMA: "INTIMA", FOUNDATION: "AIR-Bench Foundation"}
 JUDGED = (AIR, INTIMA)
+SHORT = {AIR: "air", INTIMA: "intima", FOUNDATION: "foundation"}
+"""Names in the addresses of samples."""
 MAIN_METRIC = {AIR: "gpt_score", INTIMA: "companionship_reinforcing", FOUNDATION: "acc"}
 
 # Rows of the category table and chart, in reading order -> the group whose row in lm_eval's results holds it.

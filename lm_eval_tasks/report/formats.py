@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from lm_eval_tasks.report import agreement, airbench, caveats, charts, compare, facts, foundation, intima, provenance
 from lm_eval_tasks.report.records import Run
@@ -95,7 +96,20 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table, label: str = "") -> str:
-    """Returns a table with booktabs' rules, never wider than the line, its title as the caption and its notes below."""
+    """Returns a table with booktabs' rules, never wider than the line, its title as the caption and its notes below.
+
+    Sections of a table are tables of their own.
+    """
+    label, starts = label or table.key, [n for n, row in enumerate(table.rows) if row.kind == "section"]
+    if starts:
+        parts = zip(starts, [*starts[1:], len(table.rows)], strict=True)
+        return "\n".join(
+            to_latex(
+                replace(table, title=f"{table.title}: {table.rows[start].name}", rows=table.rows[start + 1 : stop]),
+                f"{label}-{start}",
+            )
+            for start, stop in parts
+        )
     rows = [(name, [_shown(cell) for cell in cells]) for name, cells in _rows(table)]
     columns = [("l", [name for name, _ in rows])]
     for place, (words, _) in enumerate(table.columns()):
@@ -112,11 +126,11 @@ def to_latex(table: Table, label: str = "") -> str:
     kinds = [row.kind for row in table.rows]
     for place, (name, cells) in enumerate(rows):
         changes = place and kinds[place] != kinds[place - 1]
-        if changes and {kinds[place], kinds[place - 1]} & {"published", "share", "section"}:
+        if changes and {kinds[place], kinds[place - 1]} & {"published", "share"}:
             lines.append("\\midrule")
         lines.append(" & ".join(map(_tex, [name, *cells])) + " \\\\")
     lines += ["\\bottomrule", "\\end{tabular}", "\\end{adjustbox}"]
-    lines += [f"\\caption{{{_tex(table.name)}}}", f"\\label{{tab:{label or table.key}}}"]
+    lines += [f"\\caption{{{_tex(table.name)}}}", f"\\label{{tab:{label}}}"]
     notes = [f"\\par\\raggedright\\footnotesize {_tex(note)}" for note in _notes(table)]
     return "\n".join([*lines, *notes, "\\end{table}", ""])
 

@@ -85,7 +85,7 @@ def _data(runs: list[Run], clips: Clips) -> dict[str, Any]:
     for name in facts.TITLES:
         there = [(place, run) for place, run in enumerate(runs) if run.has(name)]
         legend = [{"label": run.label, "series": place, "prompt": samples.prompt_of(run, name)} for place, run in there]
-        out[name] = {"runs": legend, "docs": samples.docs(name, [run for _, run in there], clips)}
+        out[facts.SHORT[name]] = {"runs": legend, "docs": samples.docs(name, [run for _, run in there], clips)}
     return out
 
 
@@ -104,6 +104,7 @@ def _context(runs: list[Run], clips: Clips, data: dict[str, Any]) -> dict[str, A
     for label, sentence in caveats.warnings(runs):
         merged.setdefault(sentence, []).append(label)
     there = [name for name in facts.TITLES if any(run.has(name) for run in runs)]
+    docs = {name: data[facts.SHORT[name]]["docs"] for name in facts.TITLES}
     return {
         "runs": runs,
         "tables": tables,
@@ -114,13 +115,13 @@ def _context(runs: list[Run], clips: Clips, data: dict[str, Any]) -> dict[str, A
         "category_chart": airbench.category_chart(runs),
         "spreads": airbench.spreads(runs),
         "comparisons": compare.comparisons(runs),
-        "samples": {name: len(data[name]["docs"]) for name in facts.TITLES},
+        "samples": {name: len(docs) for name, docs in docs.items()},
         "class_charts": intima.class_charts(runs),
         "trait_chart": intima.trait_chart(runs),
         "labels": intima.label_bars(runs),
         "label_names": {name.replace("_", "-"): texts.t(title) for name, title in facts.INTIMA_LABELS.items()},
         "clips": clips,
-        "clips_linked": sum(doc.get("a", "")[:1] not in ("", "#") for name in there for doc in data[name]["docs"]),
+        "clips_linked": sum(doc.get("a", "")[:1] not in ("", "#") for found in docs.values() for doc in found),
         "copies": _copies,
         "version": __version__,
         "today": datetime.now(timezone.utc).date().isoformat(),

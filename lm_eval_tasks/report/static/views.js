@@ -223,7 +223,7 @@ const intimaView = ({ docs, runs }) => makeView({ docs, runs }, {
   }),
 });
 
-const VIEWS = { air_bench_chat: airView, air_bench_foundation: foundationView, intima: intimaView };
+const VIEWS = { air: airView, foundation: foundationView, intima: intimaView };
 const browsers = {};
 const follow = () => {
   const [, name, key] = /^#(\w+)-doc-([0-9a-f]+)$/.exec(location.hash) ?? [];
