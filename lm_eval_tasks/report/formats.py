@@ -191,7 +191,7 @@ def _rows(table: Table) -> Iterable[tuple[str, tuple[Cell, ...]]]:
 
 
 def _notes(table: Table) -> list[str]:
-    return [*table.notes, *(f"{mark}: {reason}." for mark, reason in table.reasons())]
+    return [*table.notes, *(t("{mark}: {reason}.", mark=mark, reason=reason) for mark, reason in table.reasons())]
 
 
 def _shown(cell: Cell) -> str:

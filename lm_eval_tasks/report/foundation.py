@@ -70,7 +70,9 @@ def table(run: Run) -> Table:
         t("Published: the official repository's README, in percent, printed there without standard errors."),
     )
     head = ("Category or task", "acc, %", "official_acc, %", "Chance, %", "Scored", "No letter", "Unanswered")
-    return Table("foundation", facts.TITLES[facts.FOUNDATION], (*map(t, head), *MODELS), tuple(rows), notes, run.label)
+    return Table(
+        "foundation", t("Accuracy by category and task"), (*map(t, head), *MODELS), tuple(rows), notes, run.label
+    )
 
 
 def _metrics(run: Run, name: str) -> tuple[Cell, Cell]:

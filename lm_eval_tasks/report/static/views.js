@@ -158,7 +158,7 @@ const letterChip = (answer) => {
 const foundationView = ({ docs, runs }) => makeView({ docs, runs }, {
   filters: [
     ofDoc("task", T("Task"), docs, (doc) => doc.t), ofDoc("source", T("Source"), docs, (doc) => doc.s),
-    ofAnswer("outcome", T("Outcome"), choice, ["right", "wrong", "no letter", "unanswered"]), flagFilter(docs),
+    ofAnswer("outcome", T("Result"), choice, ["right", "wrong", "no letter", "unanswered"]), flagFilter(docs),
   ],
   sorts: [
     byAnswer("wrong answers first", 1, (answer) => answer.sc),
