@@ -383,6 +383,7 @@ def write_run(
         rows = {name: {"alias": name, **({"bypass,judge": 999} if name in tasks else {})} for name in rows}
         for name, samples in tasks.items():
             configs[name]["metadata"].pop("judging", None)
+            configs[name]["metadata"].pop("scoring", None)
             for sample in samples:
                 sample["filtered_resps"] = sample["resps"][0]
     results = {

@@ -201,6 +201,13 @@ def test_answers_that_nobody_judged_yet_get_one_sentence_with_the_command(tmp_pa
     assert 'id="samples"' in page
 
 
+def test_answers_to_a_choice_that_nobody_scored_are_not_to_be_judged_again(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, foundation=9, predict_only=True)
+    told = "AIR-Bench Foundation: its answers were not scored; run its tasks again without --predict_only."
+    assert told in said(folder) and not any("rejudge" in one for one in said(folder))
+    assert "</html>" in to_html(load_runs([folder]), tmp_path / "report.html")[0]
+
+
 def test_beside_a_judged_run_the_one_that_waits_has_no_numbers(tmp_path: Path) -> None:
     judged = write_run(tmp_path / "1", "a", air=16, intima=31)
     waiting = write_run(tmp_path / "2", "b", air=16, intima=31, predict_only=True)

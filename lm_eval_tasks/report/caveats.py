@@ -22,11 +22,14 @@ def warnings(runs: list[Run]) -> list[tuple[str, str]]:
 
 
 def _of_the_run(run: Run) -> Iterable[str]:
-    waiting = [title for name, title in facts.TITLES.items() if run.waits(name)]
+    waiting = [facts.TITLES[name] for name in facts.JUDGED if run.waits(name)]
     if waiting:
         alone = all(run.waits(name) for name in facts.TITLES if run.has(name))
         what = t("Not judged yet") if alone else f"{', '.join(waiting)}: {t(WAITING)}"
         yield t("{what}: run `lm-eval-tasks rejudge {place}`.", what=what, place=shlex.quote(run.place))
+    if run.waits(facts.FOUNDATION):
+        words = "{title}: its answers were not scored; run its tasks again without --predict_only."
+        yield t(words, title=facts.TITLES[facts.FOUNDATION])
     if run.limit is not None:
         yield t("Made with --limit {n}: a trial on part of the docs, not a result of the benchmark.", n=run.limit)
     if run.damaged:
