@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import random
 import wave
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 DATE = "2025-11-30T12-00-00.123456"
 OFFICIAL = "gpt-4-0125-preview"
@@ -33,6 +35,7 @@ CLASSES = {
     ),
     "companionship_neutral": ("adequate_information", "off_topic"),
 }
+FOUNDATION = {"Speech_Grounding": "speech", "Sound_AQA": "sound", "Music_AQA": "music"}
 KEYS = (*CLASSES, *(trait for traits in CLASSES.values() for trait in traits))
 LABELS = ("label_reinforcing", "label_boundary", "label_neutral", "label_mixed")
 
@@ -194,6 +197,38 @@ def intima_samples(count: int, rng: random.Random, warmth: float, hostile: bool)
     return tasks
 
 
+def foundation_samples(count: int, rng: random.Random, skill: float, audio: Path | None) -> dict[str, list[dict]]:
+    """Returns task -> logged samples of AIR-Bench Foundation, some without a letter and some unanswered."""
+    tasks: dict[str, list[dict]] = {}
+    for made in range(count):
+        name, letter = list(FOUNDATION)[made % len(FOUNDATION)], "ABCD"[made % 4]
+        read = letter if 10 * rng.random() < skill else rng.choice(["A", "B", None])
+        answered = made % 13 != 12
+        doc = {
+            "uniq_id": str(made),
+            "task_name": name,
+            "dataset_name": "set",
+            "question": f"Which of these is heard in clip {made}?",
+            "choices": {one: f"choice {one} of clip {made}" for one in "ABCD"},
+            "answer": letter,
+            "path": f"{made}.wav",
+            "audio": {"path": str(audio / f"{made % 10}.wav") if audio else f"/nowhere/{made}.wav", "seconds": 0.5},
+        }
+        record = {
+            "benchmark": "air_bench_foundation",
+            "judged": answered,
+            "reason": None if answered else "empty answer",
+            "letter": read if answered else None,
+            "correct": answered and read == letter,
+            "finish_reason": None,
+        }
+        sample = _sample(made, doc, f"{read or 'I hear a bell'}." if answered else "", record)
+        sample |= {"acc": float(record["correct"])} if answered else {}
+        sample |= {"official_acc": float(record["correct"])} if answered and read else {}
+        tasks.setdefault(f"air_bench_foundation_{name}", []).append(sample)
+    return tasks
+
+
 def _sample(index: int, doc: dict, answer: str, record: dict) -> dict:
     """Wraps a doc and its judgement as lm_eval logs it."""
     return {
@@ -225,7 +260,7 @@ def _unweighted(rows: list[dict]) -> dict:
     """Returns the unweighted mean of rows, with the error of independent parts."""
     out: dict = {}
     for key in rows[0]:
-        if "_stderr" in key or not all(key in row for row in rows):
+        if "_stderr" in key or "," not in key or not all(key in row for row in rows):
             continue
         out[key] = mean(row[key] for row in rows)
         name, source = key.split(",")
@@ -243,7 +278,7 @@ def results_rows(tasks: dict[str, list[dict]]) -> dict[str, dict]:
         return _row({name: [s[name] for s in samples if name in s] for name in metrics})
 
     rows: dict[str, dict] = {}
-    air = {name: samples for name, samples in tasks.items() if name.startswith("air")}
+    air = {name: samples for name, samples in tasks.items() if name.startswith("air_bench_chat")}
     metrics = ("gpt_score", "win_rate", "reference_score", "position_gap")
     if air:
         groups: dict[str, list[dict]] = {}
@@ -257,6 +292,11 @@ def results_rows(tasks: dict[str, list[dict]]) -> dict[str, dict]:
             rows["air_bench_chat_mixed"] = _unweighted(mixed)
             parts = [rows[f"air_bench_chat_{c}"] for c in ("speech", "sound", "music", "mixed")]
             rows["air_bench_chat"] = _unweighted(parts)
+    foundation = {name: samples for name, samples in tasks.items() if name.startswith("air_bench_foundation")}
+    for name, samples in foundation.items():
+        rows[name] = {"alias": name, **collect(samples, ("acc", "official_acc"))}
+    if foundation:
+        rows["air_bench_foundation"] = _unweighted([rows[name] for name in foundation])
     intima = {name: samples for name, samples in tasks.items() if name.startswith("intima")}
     for name, samples in intima.items():
         rows[name] = {"alias": name, **collect(samples, KEYS + LABELS)}
@@ -271,6 +311,7 @@ def write_run(
     *,
     air: int = 0,
     intima: int = 0,
+    foundation: int = 0,
     seed: int = 1,
     skill: float = 6.0,
     warmth: float = 0.6,
@@ -292,6 +333,7 @@ def write_run(
             write_wav(audio / f"{index}.wav")
     tasks = air_samples(air, rng, skill, audio, hostile, clips) if air else {}
     tasks |= intima_samples(intima, rng, warmth, hostile) if intima else {}
+    tasks |= foundation_samples(foundation, rng, skill, audio) if foundation else {}
     tasks = {name: samples for name, samples in tasks.items() if name not in (without or {})}
     home = folder / "".join(c if c.isalnum() or c in "-_." else "_" for c in model)[:60]
     home.mkdir(parents=True, exist_ok=True)
@@ -299,7 +341,13 @@ def write_run(
     for name, samples in tasks.items():
         records = [json.loads(sample["filtered_resps"][0]) for sample in samples]
         reasons = [record["reason"] for record in records if not record["judged"]]
-        flags = [flag for record in records for flag in record["flags"]]
+        flags = [flag for record in records for flag in record.get("flags", [])]
+        if records[0]["benchmark"] == "air_bench_foundation":
+            letters = [record["letter"] for record in records if record["judged"]]
+            scoring = {"docs": len(records), "scored": len(letters), "no_letter": letters.count(None)}
+            scoring |= {"settings": {"prompt_form": "official"}, "unanswered": {"empty answer": len(reasons)}}
+            configs[name] = {"metadata": {"benchmark": records[0]["benchmark"], "scoring": scoring}}
+            continue
         configs[name] = {
             "task": name,
             "metadata": {
@@ -334,7 +382,8 @@ def write_run(
     if predict_only:  # lm_eval's "bypass" stands for every metric, and nobody sums up how judging went
         rows = {name: {"alias": name, **({"bypass,judge": 999} if name in tasks else {})} for name in rows}
         for name, samples in tasks.items():
-            del configs[name]["metadata"]["judging"]
+            configs[name]["metadata"].pop("judging", None)
+            configs[name]["metadata"].pop("scoring", None)
             for sample in samples:
                 sample["filtered_resps"] = sample["resps"][0]
     results = {
@@ -350,4 +399,24 @@ def write_run(
         for name, samples in tasks.items():
             lines = "".join(json.dumps(sample, ensure_ascii=False) + "\n" for sample in samples)
             (home / f"samples_{name}_{date}.jsonl").write_text(lines, encoding="utf-8")
+    return folder
+
+
+def change(folder: Path, edit: Callable[[dict], Any]) -> Path:
+    """Edits the results file of a run; returns its folder."""
+    [file] = folder.rglob("results_*.json")
+    results = json.loads(file.read_text(encoding="utf-8"))
+    edit(results)
+    file.write_text(json.dumps(results), encoding="utf-8")
+    return folder
+
+
+def change_samples(folder: Path, edit: Callable[[int, dict, dict], Any], files: str = "samples_*.jsonl") -> Path:
+    """Edits each logged sample of a run, by its place in its file, with its record, which `edit` puts back."""
+    for file in folder.rglob(files):
+        samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        for place, sample in enumerate(samples):
+            record = json.loads(sample["filtered_resps"][0]) if sample["filtered_resps"][0][:1] == "{" else {}
+            edit(place, sample, record)
+        file.write_text("".join(json.dumps(sample) + "\n" for sample in samples), encoding="utf-8")
     return folder

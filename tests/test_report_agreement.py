@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_runs import write_run
+from report_runs import change_samples, write_run
 from test_report_page import make
 
 from lm_eval_tasks.report import agreement
@@ -69,16 +69,13 @@ def test_what_has_no_value_says_why(measure: Any, first: Any, second: Any, reaso
 def judged_by(folder: Path, judge: str, shift: float, model: str = "listener-a", seed: int = 1) -> Path:
     """A run of the same answers whose judge scores so much higher."""
     place = write_run(folder, model, air=44, seed=seed, judge=judge)
-    for file in place.rglob("samples_*.jsonl"):
-        samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        for sample in samples:
-            sample["resps"] = [[f"{model} on {sample['doc']['uniq_id']}"]]
-            record = json.loads(sample["filtered_resps"][0])
-            if record["judged"]:
-                record["prediction_score"] = min(10, record["prediction_score"] + shift)
-            sample["filtered_resps"] = [json.dumps(record)]
-        file.write_text("".join(json.dumps(sample) + "\n" for sample in samples), encoding="utf-8")
-    return place
+
+    def edit(_: int, sample: dict, record: dict) -> None:
+        if record["judged"]:
+            record["prediction_score"] = min(10, record["prediction_score"] + shift)
+        sample |= {"resps": [[f"{model} on {sample['doc']['uniq_id']}"]], "filtered_resps": [json.dumps(record)]}
+
+    return change_samples(place, edit)
 
 
 def test_runs_of_the_same_answers_by_two_judges_have_a_section(tmp_path: Path) -> None:
@@ -101,7 +98,7 @@ def test_runs_of_one_judge_or_of_different_answers_have_none(tmp_path: Path) -> 
     assert agreement.tables(load_runs(other)) == []
 
 
-@pytest.mark.parametrize(("shift", "told"), [(0.0, "rank the models alike"), (5.0, "do not rank")])
+@pytest.mark.parametrize(("shift", "told"), [(0.0, "in the same order"), (5.0, "in different orders")])
 def test_judges_of_several_models_are_told_to_rank_them_alike_or_not(tmp_path: Path, shift: float, told: str) -> None:
     places = [judged_by(tmp_path / "1", "kind", 0, "a", 1), judged_by(tmp_path / "2", "kind", -2, "b", 1)]
     places += [judged_by(tmp_path / "3", "stern", 0, "a", 1), judged_by(tmp_path / "4", "stern", -2 + shift, "b", 1)]

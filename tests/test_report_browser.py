@@ -51,7 +51,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     service = webdriver.ChromeService(DRIVER, env={**os.environ, "HOME": str(tmp_path_factory.mktemp("home"))})
     driver = webdriver.Chrome(options=options, service=service)
-    driver.set_script_timeout(20)
+    driver.set_script_timeout(55)
     yield driver
     driver.quit()
 
@@ -61,7 +61,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Reports to look at: a single run, two runs, a hostile one, clips in the page, many samples."""
     root = tmp_path_factory.mktemp("reports")
     (root / "far").mkdir()
-    one = write_run(root / "1", "listener-a", air=80, intima=62, audio=root / "clips")
+    one = write_run(root / "1", "listener-a", air=80, intima=62, foundation=40, audio=root / "clips")
     [results] = (root / "1").rglob("results_*.json")
     content = json.loads(results.read_text(encoding="utf-8"))
     prompt = {
@@ -70,9 +70,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "re_ask": "x",
     }
     for config in content["configs"].values():
-        config["metadata"]["judging"]["judge_prompt"] = prompt
+        config["metadata"].get("judging", {})["judge_prompt"] = prompt
     results.write_text(json.dumps(content), encoding="utf-8")
-    two = write_run(root / "2", "listener-b", air=80, intima=62, seed=2, skill=8, audio=root / "clips")
+    two = write_run(root / "2", "listener-b", air=80, intima=62, foundation=40, seed=2, skill=8, audio=root / "clips")
     hostile = write_run(root / "3", "<svg onload=alert(1)>" + "x" * 90, air=20, intima=31, hostile=True)
     many = write_run(root / "4", "listener-c", air=2200, intima=368)
     others = [write_run(root / f"e{n}", f"listener-{n}", air=80, intima=62, seed=n, skill=4 + n / 2) for n in range(8)]
@@ -474,6 +474,26 @@ def test_axe_finds_nothing_that_keeps_people_from_reading(browser, show, axe: st
     )
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert found == []
+
+
+def test_answers_to_a_choice_are_shown_beside_the_choices(browser, show) -> None:
+    show("two")
+    root = "browser-foundation"
+    shown = {value: _set(browser, root, "outcome", value)[0] for value in ("unanswered", "no letter", "wrong", "right")}
+    assert shown["unanswered"] == 3 and all(shown.values()) and sum(shown.values()) == 40
+    chips, key, said, players = browser.execute_script(
+        """const root = document.getElementById(arguments[0]), text = (node) => node.textContent;
+        return [[...root.querySelectorAll(".row .score:first-child")].map(text),
+          text(root.querySelector(".choices .key")),
+          [...root.querySelectorAll(".answer")].map(text), root.querySelectorAll("audio").length];""",
+        root,
+    )
+    assert all(chip.endswith("✓") for chip in chips)
+    assert key[0] in "ABCD" and key.endswith("the answer") and players == 1
+    assert "right" in said[0] and len(said) == 2
+    _set(browser, root, "outcome", "unanswered")
+    pane = browser.execute_script("return document.querySelector('#browser-foundation article').textContent")
+    assert "Unanswered; excluded from every score: empty answer" in pane
 
 
 def test_thousands_of_samples_are_usable_in_two_seconds_and_filter_in_a_tenth(browser, show) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from report_runs import AIR, write_run
+from report_runs import AIR, change, change_samples, write_run
 
 from lm_eval_tasks.report import airbench, caveats, intima, provenance
 from lm_eval_tasks.report.formats import to_text
@@ -22,23 +21,14 @@ def said(*folders: Path) -> list[str]:
     return [one for _, one in caveats.warnings(load_runs(folders)) if not any(words in one for words in usual)]
 
 
-def change(folder: Path, edit: Callable[[dict], None]) -> Path:
-    """Edits the results file of a run."""
-    [file] = folder.rglob("results_*.json")
-    results = json.loads(file.read_text(encoding="utf-8"))
-    edit(results)
-    file.write_text(json.dumps(results), encoding="utf-8")
-    return folder
-
-
 @pytest.mark.parametrize(
     ("settings", "names"),
     [
-        ({"do_swap": False, "prompt_version": "abc"}, "Version of the judge's prompt, Judged in both orders"),
+        ({"do_swap": False, "prompt_version": "abc"}, "Version of the prompt, Judged in both orders"),
         ({"judge_model": "other"}, "Judge"),
-        ({"judge_base_url": "http://127.0.0.1:1/v1", "judge_temperature": 1.0}, "Judge's address, Temperature of"),
+        ({"judge_base_url": "http://127.0.0.1:1/v1", "judge_temperature": 1.0}, "Judge's address, Judge's temperature"),
         ({"audio_part": "file_url", "audio_sample_rate": 16000}, "Form in which clips are sent, Sample rate of"),
-        ({"data_revision": "f00"}, "Commit of the data"),
+        ({"data_revision": "f00"}, "Data commit"),
         ({"dialect": ["no_temperature"]}, "What the judge's server did not take"),
         ({"a_setting_of_tomorrow": 3}, "a_setting_of_tomorrow"),
     ],
@@ -54,7 +44,7 @@ def test_runs_that_differ_in_how_they_were_judged_are_named_first(tmp_path: Path
     [
         (
             lambda r: r["configs"]["air_bench_chat_sound_QA"].update(generation_kwargs={"max_gen_toks": 4096}),
-            "Limit of",
+            "Answer limit",
         ),
         (lambda r: r.update(system_instruction="Be brief."), "System instruction"),
         (lambda r: r["config"].update(gen_kwargs={"top_p": 0.5}), "gen_kwargs.top_p"),
@@ -94,10 +84,8 @@ def test_runs_of_one_model_are_labelled_by_what_differs(tmp_path: Path) -> None:
     one = write_run(tmp_path / "1", "a", air=16)
     two = change(write_run(tmp_path / "2", "a", air=16), lambda r: r.update(system_instruction="Be brief."))
     runs = load_runs([one, two])
-    provenance.label_runs(runs)
     assert [run.label for run in runs] == ["a (System instruction: none)", "a (System instruction: Be brief.)"]
     same = load_runs([one, write_run(tmp_path / "3", "a", air=16)])
-    provenance.label_runs(same)
     assert [run.label for run in same] == ["a (2025-11-30 12:00:00) #1", "a (2025-11-30 12:00:00)"]
 
 
@@ -108,7 +96,7 @@ def test_runs_made_alike_are_not_said_to_differ(tmp_path: Path) -> None:
     assert not any("differ in" in sentence for sentence in said(one, two))
     high = write_run(tmp_path / "3", "c", intima=31, settings={"level_threshold": "low"}, limit=5)
     assert "INTIMA: the runs differ in a setting (Level that counts, " in said(one, high)[1]
-    assert "(Docs of each task (--limit))" in said(one, high)[0]
+    assert "(Docs per task (--limit))" in said(one, high)[0]
 
 
 def test_a_group_without_one_of_its_tasks_is_named_and_has_no_leaderboard_number(tmp_path: Path) -> None:
@@ -166,11 +154,13 @@ def test_intima_without_a_category_is_not_the_whole_benchmark(tmp_path: Path) ->
 def test_answers_that_were_cut_and_the_servers_words_are_said(tmp_path: Path) -> None:
     folder = write_run(tmp_path, air=80)
     words = 'Error code: 400 - "Audio longer than <30 s> is not taken"'
-    for file in folder.rglob("samples_*.jsonl"):
-        samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        record = json.loads(samples[0]["filtered_resps"][0])
-        samples[0]["filtered_resps"] = [json.dumps(record | {"judged": False, "why": words, "finish_reason": "length"})]
-        file.write_text("\n".join(map(json.dumps, samples)), encoding="utf-8")
+
+    def cut(place: int, sample: dict, record: dict) -> None:
+        if not place:
+            cut = record | {"judged": False, "why": words, "finish_reason": "length"}
+            sample["filtered_resps"] = [json.dumps(cut)]
+
+    change_samples(folder, cut)
 
     def edit(results: dict) -> None:
         for config in results["configs"].values():
@@ -209,6 +199,13 @@ def test_answers_that_nobody_judged_yet_get_one_sentence_with_the_command(tmp_pa
     assert 'class="hero"' not in page
     assert "<h2>Categories" not in page
     assert 'id="samples"' in page
+
+
+def test_answers_to_a_choice_that_nobody_scored_are_not_to_be_judged_again(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, foundation=9, predict_only=True)
+    told = "AIR-Bench Foundation: its answers were not scored; run its tasks again without --predict_only."
+    assert told in said(folder) and not any("rejudge" in one for one in said(folder))
+    assert "</html>" in to_html(load_runs([folder]), tmp_path / "report.html")[0]
 
 
 def test_beside_a_judged_run_the_one_that_waits_has_no_numbers(tmp_path: Path) -> None:

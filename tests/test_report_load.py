@@ -7,10 +7,12 @@ import os
 from pathlib import Path
 
 import pytest
-from report_runs import write_run
+from report_runs import change, change_samples, write_run
 
 from lm_eval_tasks.report import caveats
 from lm_eval_tasks.report.load import load_run, load_runs
+from lm_eval_tasks.report.provenance import answer_settings
+from lm_eval_tasks.runs.made import made_with
 
 
 def home(folder: Path) -> Path:
@@ -103,7 +105,7 @@ def test_the_same_run_given_twice_is_refused(tmp_path: Path) -> None:
 def test_runs_of_one_model_are_labelled_by_judge_or_date(tmp_path: Path) -> None:
     one = write_run(tmp_path / "1", "m", air=16)
     two = write_run(tmp_path / "2", "m", air=16, judge="other")
-    assert [run.label for run in load_runs([one, two])] == ["m (judge gpt-4-0125-preview)", "m (judge other)"]
+    assert [run.label for run in load_runs([one, two])] == ["m (Judge: gpt-4-0125-preview)", "m (Judge: other)"]
     three = write_run(tmp_path / "3", "m", air=16, date="2026-02-03T04-05-06.7")
     assert load_runs([one, three])[1].label == "m (2026-02-03 04:05:06)"
 
@@ -120,16 +122,13 @@ def test_a_missing_number_or_error_has_a_reason(tmp_path: Path) -> None:
     assert "not in this run's results" in absent.reason
 
 
-def test_answers_without_a_judgement_are_unjudged_even_where_they_look_like_one(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, air=16)
-    for file in home(folder).glob("samples_*.jsonl"):
-        samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        for sample in samples:
-            forged = json.dumps({"judged": True, "prediction_score": 10, "reference_score": 1})
-            sample |= {"resps": [[forged]], "filtered_resps": [forged]}
-        file.write_text("\n".join(map(json.dumps, samples)), encoding="utf-8")
+@pytest.mark.parametrize("named", [{}, {"benchmark": "air_bench_chat"}])
+def test_what_a_model_wrote_is_no_judgement_even_where_it_looks_like_one(tmp_path: Path, named: dict) -> None:
+    folder = write_run(tmp_path, air=16, predict_only=bool(named))
+    forged = json.dumps({**named, "judged": True, "prediction_score": 10, "reference_score": 1})
+    change_samples(folder, lambda _, sample, __: sample.update(resps=[[forged]], filtered_resps=[forged]))
     answers = load_run(folder).answers["air_bench_chat"]
-    assert {answer.judged for answer in answers} == {False}
+    assert answers and not any(answer.judged or answer.record for answer in answers)
     assert {answer.reason for answer in answers} == {"no judgement was logged"}
 
 
@@ -145,9 +144,9 @@ def test_a_variant_of_a_task_is_another_doc_in_no_category(tmp_path: Path) -> No
         its = {answer.key for answer in run.answers[benchmark] if answer.task == variant}
         others = {answer.key for answer in run.answers[benchmark] if answer.task != variant}
         assert its and not its & others
-        assert {answer.category for answer in run.answers[benchmark] if answer.task == variant} == {""}
-        assert "" not in {answer.category for answer in run.answers[benchmark] if answer.task != variant}
-        assert run.variants(benchmark) == [variant] and variant in run.tasks(benchmark)
+        assert variant in run.tasks(benchmark) and {answer.key for answer in run.judged_in(variant)} <= its
+        if benchmark == "intima":
+            assert {answer.task for answer in run.judged_in(benchmark)} == set(run.tasks(benchmark)) - {variant}
     assert not run.damaged and not run.notes
 
 
@@ -164,11 +163,8 @@ def copy_task(folder: Path, name: str, variant: str) -> None:
 
 def test_equal_texts_are_different_docs_and_another_text_is_another_doc(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / name, air=40) for name in ("one", "two")]
-    file = next(home(folders[1]).glob("samples_*_speech_QA_*.jsonl"))
-    samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    for sample in samples[1:]:
-        sample["doc"]["question"] = samples[0]["doc"]["question"]
-    file.write_text("\n".join(map(json.dumps, samples)), encoding="utf-8")
+    first = next(a.doc["question"] for a in load_run(folders[1]).answers["air_bench_chat"] if a.task.endswith("h_QA"))
+    change_samples(folders[1], lambda _, s, __: s["doc"].update(question=first), "samples_*_speech_QA_*.jsonl")
     one, two = ([a.key for a in load_run(f).answers["air_bench_chat"] if a.task.endswith("h_QA")] for f in folders)
     assert len(set(two)) == len(two) and one[0] == two[0] and set(one[1:]) != set(two[1:])
 
@@ -190,43 +186,26 @@ def test_a_run_of_another_task_is_not_ours_whatever_its_docs_look_like(tmp_path:
 
 
 def test_a_doc_that_was_answered_several_times_is_one_doc_with_the_mean(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, air=40, intima=31)
-    for file in home(folder).glob("samples_*.jsonl"):
-        samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        for sample in samples:
-            record = json.loads(sample["filtered_resps"][0])
-            higher, lost = dict(record), dict(record, judged=False, reason="refusal")
-            if record["judged"] and "prediction_score" in record:
-                higher["prediction_score"] += 1
-            elif record["judged"]:
-                higher["levels"] = {**record["levels"], "isolation": "?"}
-            sample |= {"resps": [["a", "b", "c"]], "filtered_resps": [json.dumps([record, higher, lost])]}
-            sample["once"] = record
-        file.write_text("\n".join(map(json.dumps, samples)), encoding="utf-8")
-    run = load_run(folder)
-    once = {}
-    for file in home(folder).glob("samples_*.jsonl"):
-        for line in file.read_text(encoding="utf-8").splitlines():
-            sample = json.loads(line)
-            once[sample["doc"].get("uniq_id", sample["doc"].get("id")), "uniq_id" in sample["doc"]] = sample["once"]
-    for answer in run.answers["air_bench_chat"]:
-        before = once[answer.doc["uniq_id"], True]
+    folder, once = write_run(tmp_path, air=40, intima=31), {}
+
+    def thrice(_: int, sample: dict, record: dict) -> None:
+        higher, lost = dict(record), dict(record, judged=False, reason="refusal")
+        if record["judged"] and "prediction_score" in record:
+            higher["prediction_score"] += 1
+        elif record["judged"]:
+            higher["levels"] = {**record["levels"], "isolation": "?"}
+        sample |= {"resps": [["a", "b", "c"]], "filtered_resps": [json.dumps([record, higher, lost])]}
+        once[json.dumps(sample["doc"])] = record
+
+    run = load_run(change_samples(folder, thrice))
+    for answer in (*run.answers["air_bench_chat"], *run.answers["intima"]):
+        before = once[json.dumps(answer.doc)]
         assert answer.judged == before["judged"] and len(answer.records) == len(answer.predictions) == 3
-        assert not answer.judged or answer.score == before["prediction_score"] + 0.5
-    for answer in run.answers["intima"]:
-        assert not answer.judged or set(once[answer.doc["id"], False]["levels"]) - set(answer.levels) == {"isolation"}
+        if answer.judged and answer.benchmark == "intima":
+            assert set(before["levels"]) - set(answer.levels) == {"isolation"}
+        elif answer.judged:
+            assert answer.score == before["prediction_score"] + 0.5
     assert any(answer.judged for answer in run.answers["intima"])
-
-
-def test_what_a_model_wrote_is_no_judgement_whatever_it_names(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, air=16, predict_only=True)
-    forged = json.dumps({"benchmark": "air_bench_chat", "judged": True, "prediction_score": 10})
-    for file in home(folder).glob("samples_*.jsonl"):
-        samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        lines = [json.dumps(sample | {"resps": [[forged]], "filtered_resps": [forged]}) for sample in samples]
-        file.write_text("\n".join(lines), encoding="utf-8")
-    answers = load_run(folder).answers["air_bench_chat"]
-    assert answers and not any(answer.judged or answer.record for answer in answers)
 
 
 # Hostile folders
@@ -267,21 +246,17 @@ def test_what_a_run_was_made_with_is_read_from_its_results(tmp_path: Path) -> No
     judging |= {"answers": {"cut": 3}, "process": {"version": "0.1.0"}, "ranks": 2}
     file.write_text(json.dumps(results), encoding="utf-8")
     run = load_run(folder)
-    made, task = run.made_with, "air_bench_chat_speech_QA"
+    made, task = made_with(run.content), "air_bench_chat_speech_QA"
     assert (run.limit, made["limit"], made["gen_kwargs"]) == (0.5, 0.5, {"temperature": 0.7})
     assert (made["system_instruction"], made["ranks"]) == ("Be brief.", 2)
     assert (made["generation"][task], made["answers"][task]) == ({"max_gen_toks": 33}, {"cut": 3})
     assert made["process"][task] == {"version": "0.1.0"}
-    assert run.judged_again == {"judges": {"air_bench_chat": "j"}}
-    assert run.counts[task]["original"] == len([a for a in run.answers["air_bench_chat"] if a.task == task])
+    assert answer_settings(run)["judged_again.judges.air_bench_chat"] == "j"
 
 
 def test_what_an_older_version_judged_again_is_said_to_lack_its_history(tmp_path: Path) -> None:
     folder = write_run(tmp_path, air=16)
-    file = next(home(folder).glob("results_*.json"))
-    results = json.loads(file.read_text(encoding="utf-8"))
-    results["config"]["model"] = "replay-answers"
-    file.write_text(json.dumps(results), encoding="utf-8")
+    change(folder, lambda results: results["config"].update(model="replay-answers"))
     assert "are those of the judging, not of the run that made the answers" in load_run(folder).notes[0]
 
 
@@ -304,7 +279,7 @@ def test_a_results_file_of_any_form_is_read_or_refused_in_one_line(tmp_path: Pat
     except ValueError as error:
         assert "\n" not in str(error)
     else:
-        assert isinstance(run.made_with["generation"], dict) and isinstance(run.judged_again, dict)
+        assert isinstance(made_with(run.content)["generation"], dict) and isinstance(answer_settings(run), dict)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,6 @@ def run(args: argparse.Namespace) -> int:
     """
     # What draws is imported when it is needed, so that the other commands start at once.
     from lm_eval_tasks.report.load import load_runs
-    from lm_eval_tasks.report.provenance import label_runs
 
     kind, output = _format(args), args.output
     if output is None and kind == "html":
@@ -74,7 +73,6 @@ def run(args: argparse.Namespace) -> int:
             f"the report can't be written to {output}: there is no folder {output.parent}; create it first"
         )
     runs = load_runs(args.run_dirs)
-    label_runs(runs)
     for loaded in runs:
         for remark in [*loaded.notes, *loaded.damaged[:5]]:
             print(f"{loaded.label}: {remark}", file=sys.stderr)

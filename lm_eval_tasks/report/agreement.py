@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import krippendorff
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 from sklearn.metrics import cohen_kappa_score
 
 from lm_eval_tasks.report import facts, stats
@@ -27,43 +27,48 @@ Scores = Mapping[tuple[str, str], float]
 
 def kappa(first: Scores, second: Scores) -> Estimate:
     """Cohen's kappa with quadratic weights over half points, on the answers that both judged."""
-    common = [key for key in first if key in second]
-    if len(common) < 2:
-        return Estimate(None, None, FEW, len(common))
-    steps = [[round(2 * scores[key]) for key in common] for scores in (first, second)]
-    if len({*steps[0], *steps[1]}) == 1:
-        return Estimate(None, None, SAME, len(common))
-    return Estimate(float(cohen_kappa_score(*steps, weights="quadratic", labels=_STEPS)), n=len(common))
+    table = _common([first, second])
+    fault = _fault(table, table)
+    if fault:
+        return Estimate(None, None, fault, table.shape[1])
+    steps = np.rint(2 * table).astype(int)
+    return Estimate(float(cohen_kappa_score(*steps, weights="quadratic", labels=_STEPS)), n=table.shape[1])
 
 
 def spearman(first: Scores, second: Scores) -> Estimate:
     """Spearman's rank correlation on the answers that both judged."""
-    common = [key for key in first if key in second]
-    if len(common) < 2:
-        return Estimate(None, None, FEW, len(common))
-    columns = [[scores[key] for key in common] for scores in (first, second)]
-    if any(len(set(column)) == 1 for column in columns):
-        return Estimate(None, None, SAME, len(common))
-    return Estimate(float(spearmanr(*columns).statistic), n=len(common))
+    table = _common([first, second])
+    fault = _fault(table, *table)
+    return Estimate(None if fault else float(spearmanr(*table).statistic), reason=fault, n=table.shape[1])
 
 
 def alpha(judges: Sequence[Scores]) -> Estimate:
     """Krippendorff's alpha with the ordinal distance, on the answers that two or more judged."""
+    table = _common(judges)
+    fault = _fault(table, table[~np.isnan(table)])
+    found = None if fault else float(krippendorff.alpha(table, level_of_measurement="ordinal"))
+    return Estimate(found, reason=fault, n=table.shape[1])
+
+
+def _common(judges: Sequence[Scores]) -> np.ndarray:
+    """The scores of the answers that two or more judged: a row a judge, NaN where it did not."""
     keys = sorted({key for scores in judges for key in scores if sum(key in other for other in judges) > 1})
-    if len(keys) < 2:
-        return Estimate(None, None, FEW, len(keys))
-    table = np.array([[scores.get(key, np.nan) for key in keys] for scores in judges])
-    if len(np.unique(table[~np.isnan(table)])) == 1:
-        return Estimate(None, None, SAME, len(keys))
-    return Estimate(float(krippendorff.alpha(table, level_of_measurement="ordinal")), n=len(keys))
+    return np.array([[scores.get(key, np.nan) for key in keys] for scores in judges])
+
+
+def _fault(table: np.ndarray, *varying: np.ndarray) -> str:
+    """Why nothing can be said ("" where it can): too few answers, or scores that must vary are all the same."""
+    if table.shape[1] < 2:
+        return FEW
+    return SAME if any(len(np.unique(scores)) == 1 for scores in varying) else ""
 
 
 def scores_of(run: Run) -> dict[tuple[str, str], float]:
     """The scores of a run's judged answers; variants of a task are left out."""
     return {
         (answer.key, answer.prediction): answer.score
-        for answer in run.answers.get(facts.AIR, [])
-        if answer.score is not None and answer.category and len(answer.predictions) < 2
+        for answer in run.judged_in(facts.AIR)
+        if answer.score is not None and len(answer.predictions) < 2
     }
 
 
@@ -89,9 +94,10 @@ def _pairs(pairs: list[tuple[tuple[Run, str, Scores], tuple[Run, str, Scores]]])
         cells += (score_cell(alpha([before, after])), score_cell(shift, signed=True))
         rows.append(Row(f"{second.label} · {first.label}", cells))
     note = t(
-        "Over the samples of AIR-Bench-Chat whose answers are equal, word for word, and that both judged. Kappa is "
-        "Cohen's with quadratic weights over half points, alpha is Krippendorff's with the ordinal distance; 1 is full "
-        "agreement and 0 that of chance. Shift: by how much the first-named judge scores higher."
+        "Over the AIR-Bench-Chat samples whose answers are the same, word for word, and that both judges scored. "
+        "Kappa is Cohen's with quadratic weights over half points, alpha is Krippendorff's with the ordinal "
+        "distance; 1 is full agreement, 0 is what chance gives. Shift: by how much the first-named judge scores "
+        "higher."
     )
     head = (t("Judges"), t("Samples"), t("Kappa"), "Spearman", "Alpha", t("Shift"))
     return Table("agreement", t("Agreement of the judges"), head, tuple(rows), (note,))
@@ -106,8 +112,8 @@ def _judges(named: list[tuple[Run, str, Scores]]) -> Table:
         cells = (text_cell(judge), score_cell(stats.mean(list(scores.values()))), score_cell(gap, signed=True))
         rows.append(Row(run.label, (*cells, score_cell(alpha(same)), count_cell(len(same)))))
     note = t(
-        "Position gap: an answer's score in the first place minus that in the second, of which a judge without a "
-        "preference has none. Alpha of all: over all judges of the same answers."
+        "Position gap: an answer's score when it stands first minus its score when it stands second; about 0 for "
+        "a judge that prefers neither place. Alpha of all: over all judges of the same answers."
     )
     head = (t("Run"), t("Judge"), t("Mean"), t("Position gap"), t("Alpha of all"), t("Judges"))
     return Table("agreement_judges", t("Each judge"), head, tuple(rows), (note,))
@@ -123,25 +129,20 @@ def _ranks(named: list[tuple[Run, str, Scores]]) -> Table | None:
     models = [m for m in by_judge[judges[0]] if all(m in by_judge[judge] for judge in judges)] if judges else []
     if len(judges) < 2 or len(models) < 2:
         return None
-    means: dict[str, dict[str, float]] = {judge: {} for judge in judges}
-    for model in models:
-        common = set.intersection(*(set(by_judge[judge][model]) for judge in judges))
-        if not common:
-            return None
-        for judge in judges:
-            means[judge][model] = sum(by_judge[judge][model][key] for key in common) / len(common)
-    places = {
-        judge: [1 + sum(o > own for o in found.values()) for own in found.values()] for judge, found in means.items()
-    }
+    common = {model: set.intersection(*(set(by_judge[judge][model]) for judge in judges)) for model in models}
+    if not all(common.values()):
+        return None
+    means = np.array([[np.mean([by_judge[j][m][key] for key in common[m]]) for m in models] for j in judges])
+    places = rankdata(-means, method="min", axis=1).astype(int)
     rows = tuple(
-        Row(model, tuple(text_cell(f"{places[judge][index]} ({means[judge][model]:.2f})") for judge in judges))
-        for index, model in enumerate(models)
+        Row(model, tuple(text_cell(f"{place} ({mean:.2f})") for place, mean in zip(order, scores, strict=True)))
+        for model, order, scores in zip(models, places.T, means.T, strict=True)
     )
-    alike = len({tuple(order) for order in places.values()}) == 1
-    told = t("All judges rank the models alike.") if alike else t("The judges do not rank the models alike.")
-    note = t("Place of each model, with its mean over the answers that all of these judges judged.")
+    alike = bool((places == places[0]).all())
+    told = (
+        t("All judges rank the models in the same order.")
+        if alike
+        else t("The judges rank the models in different orders.")
+    )
+    note = t("Rank of each model, with its mean over the answers that all of these judges scored.")
     return Table("agreement_ranks", t("Models by judge"), (t("Model"), *judges), rows, (told, note))
-
-
-def _place(mean: float, means: Iterable[float]) -> int:
-    return 1 + sum(other > mean for other in means)

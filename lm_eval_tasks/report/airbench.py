@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -13,12 +13,10 @@ from lm_eval_tasks.report.table import DASH, Cell, Row, Table, count_cell, rate_
 from lm_eval_tasks.report.texts import t
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(NamedTuple):
     """A run's distribution of scores, and its wins, ties and losses against the references."""
 
-    label: str
-    series: int
+    run: Run
     chart: Markup
     wins: int
     ties: int
@@ -64,7 +62,7 @@ def judge_of(run: Run, benchmark: str) -> tuple[str, str]:
         return t("not recorded"), t("its results do not say which judge scored it")
     remarks = []
     if benchmark == facts.AIR and set(asked) != {facts.OFFICIAL_JUDGE}:
-        remarks.append(t("another judge than that of the published rows"))
+        remarks.append(t("not the judge of the published rows"))
     other = [name for name in answered if name not in asked]
     if other:
         remarks.append(t("answered by {names}", names=", ".join(other)))
@@ -99,7 +97,7 @@ def _metric_cells(run: Run, name: str) -> tuple[Cell, ...]:
     """Returns the cells of a group or task, as lm_eval's results have them."""
     values = [run.estimate(name, metric) for metric in facts.AIR_METRICS]
     parts = (
-        [name] if name in run.judging else [task for task in run.tasks(facts.AIR) if name in caveats.groups_of(task)]
+        [name] if name in run.judging else [task for task in run.tasks(facts.AIR) if name in facts.GROUPS.get(task, ())]
     )
     return _cells(values, _total([run.judged_docs(part) for part in parts]), _total([_unjudged(run, p) for p in parts]))
 
@@ -141,66 +139,54 @@ def _unjudged(run: Run, task: str) -> float | None:
 
 
 def category_chart(runs: list[Run]) -> Markup:
-    """Draws each category's score with its 95 % interval beside the published scores; "" where no run has scores."""
+    """Draws each category's score with its 95% interval beside the published scores; "" where no run has scores."""
     shown = [(index, run) for index, run in enumerate(runs) if run.judged_at_all(facts.AIR)]
     if not shown:
         return Markup()
-    columns = list(facts.LEADERBOARD)
-    published = [
-        [
-            (value, f"{model} ({t('published')})")
-            for model, scores in facts.PUBLISHED
-            if title in columns and (value := scores[columns.index(title)]) is not None
-        ]
-        for title in facts.AIR_GROUPS
+    published = {title: [] for title in facts.AIR_GROUPS}
+    for model, scores in facts.PUBLISHED:
+        for title, value in zip(facts.LEADERBOARD, scores, strict=True):
+            published[title] += [] if value is None else [(value, f"{model} ({t('published')})")]
+    groups = facts.AIR_GROUPS.items()
+    series = [
+        charts.Series(
+            run.label,
+            place,
+            tuple(point(run.label, t(row), run.estimate(group, "gpt_score"), 0.0, 10.0) for row, group in groups),
+        )
+        for place, run in shown
     ]
-    series = []
-    for place, run in shown:
-        groups = facts.AIR_GROUPS.items()
-        points = tuple(point(run.label, t(row), run.estimate(group, "gpt_score"), 0.0, 10.0) for row, group in groups)
-        series.append(charts.Series(run.label, place, points))
     return charts.dots(
         list(map(t, facts.AIR_GROUPS)),
         series,
-        title=t("Scores by category with 95 % intervals") + ": " + ", ".join(run.label for _, run in shown),
+        title=t("Scores by category with 95% intervals") + ": " + ", ".join(run.label for _, run in shown),
         axis=t("score given by the judge"),
         limits=(0, 10),
-        background=published,
+        background=list(published.values()),
         gaps=(3, 5, 6) if len(series) > 1 else (),
     )
 
 
 def point(label: str, row: str, estimate: Estimate, low: float, high: float, form: str = "{:.2f}") -> charts.Point:
-    """Returns the dot of an estimate with its normal 95 % interval, cut at the ends of the scale."""
-    if estimate.value is None:
-        return charts.Point(None)
-    interval = stats.normal_interval(estimate)
-    words = f"{label}, {row}: {form.format(estimate.value)}"
-    if interval is None:
-        return charts.Point(estimate.value, tip=words)
-    ends = max(interval[0], low), min(interval[1], high)
-    return charts.Point(estimate.value, *ends, f"{words}, 95 %: {form.format(ends[0])} … {form.format(ends[1])}")
+    """Returns the dot of an estimate with its normal 95% interval, cut at the ends of the scale."""
+    ends = stats.normal_interval(estimate)
+    return charts.point(label, row, estimate.value, ends and (max(ends[0], low), min(ends[1], high)), form)
 
 
 def spreads(runs: list[Run]) -> list[Spread]:
     """Returns the distribution of scores of each run whose samples were logged."""
-    pairs = [
-        [
-            (a.score, a.reference_score)
-            for a in run.answers.get(facts.AIR, [])
-            if a.score is not None and a.reference_score is not None
-        ]
-        for run in runs
+    found = [
+        (place, run, [(a.score, a.reference_score) for a in run.answers.get(facts.AIR, []) if a.score is not None])
+        for place, run in enumerate(runs)
     ]
-    widths = (charts.HALF,) if sum(map(bool, pairs)) > 1 else (charts.WIDE, charts.NARROW)
+    found = [(place, run, whole) for place, run, pairs in found if (whole := [p for p in pairs if p[1] is not None])]
+    widths = (charts.HALF,) if len(found) > 1 else (charts.WIDE, charts.NARROW)
+    tip = t("score {score}: {predictions} predictions, {references} references")
     out = []
-    for place, (run, found) in enumerate(zip(runs, pairs, strict=True)):
-        if not found:
-            continue
-        predictions, references = (stats.histogram(scores) for scores in zip(*found, strict=True))
+    for place, run, pairs in found:
         title = f"{charts.plain(run.label)}: " + t("distribution of the scores of predictions and references")
-        tip = t("score {score}: {predictions} predictions, {references} references")
+        predictions, references = (stats.histogram(scores) for scores in zip(*pairs, strict=True))
         chart = charts.score_histogram(title, tip, t("score"), (predictions, references), place, widths)
-        wins, ties = sum(p > r for p, r in found), sum(p == r for p, r in found)
-        out.append(Spread(run.label, place, chart, wins, ties, len(found) - wins - ties))
+        wins, ties = sum(p > r for p, r in pairs), sum(p == r for p, r in pairs)
+        out.append(Spread(run, chart, wins, ties, len(pairs) - wins - ties))
     return out

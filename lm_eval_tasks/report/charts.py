@@ -35,9 +35,24 @@ class Series:
     points: tuple[Point, ...]
 
 
+def point(label: str, row: str, value: float | None, interval: tuple[float, float] | None, form: str) -> Point:
+    """Returns the dot of a run in a row, and what is told of it while the pointer rests on it."""
+    if value is None:
+        return Point(None)
+    words = f"{label}, {row}: {form.format(value)}"
+    if interval is None:
+        return Point(value, tip=words)
+    return Point(value, *interval, f"{words}, 95%: {form.format(interval[0])} … {form.format(interval[1])}")
+
+
+def visible(words: str) -> str:
+    """Returns text without control and direction marks, which neither XML nor LaTeX takes."""
+    return _UNFIT.sub("", words)
+
+
 def plain(name: str, length: int = 40) -> str:
     """Returns a name fit for a chart: one line, no control or direction marks, cut in the middle when long."""
-    name = " ".join(_UNFIT.sub("", name).split())
+    name = " ".join(visible(name).split())
     if len(name) <= length:
         return name
     half = (length - 1) // 2
@@ -60,7 +75,7 @@ class _Drawing:
             Markup('{}="{}"').format(name.replace("_", "-"), f"{value:.1f}" if isinstance(value, float) else value)
             for name, value in places.items()
         )
-        note = Markup("<title>{}</title>").format(_UNFIT.sub("", tip)) if tip else ""
+        note = Markup("<title>{}</title>").format(visible(tip)) if tip else ""
         inside = note if words is None else Markup("{}{}").format(note, words)
         self.marks.append(Markup('<{0} class="{1}" {2}>{3}</{0}>').format(Markup(tag), css, where, inside))
 
@@ -84,7 +99,7 @@ class _Drawing:
         return Markup(
             '<svg xmlns="http://www.w3.org/2000/svg" class="chart {}" role="img" viewBox="0 0 {:.0f} {:.0f}">'
             "<title>{}</title>{}</svg>"
-        ).format(css, self.width, self.height, _UNFIT.sub("", title), Markup("").join(self.marks))
+        ).format(css, self.width, self.height, visible(title), Markup("").join(self.marks))
 
 
 def _at_widths(draw: Callable[[float], _Drawing], title: str, widths: Sequence[float]) -> Markup:
@@ -225,14 +240,14 @@ def stacked(
         pitch, left, right = 48.0 if narrow else 34.0, 4.0 if narrow else 196.0, 26.0
         sheet, room = _Drawing(width, pitch * len(rows) + 34), width - left - right
         for tick in (0, 25, 50, 75, 100):
-            sheet.text(left + room * tick / 100, pitch * len(rows) + 18, f"{tick} %", "tick", "middle")
+            sheet.text(left + room * tick / 100, pitch * len(rows) + 18, f"{tick}%", "tick", "middle")
         for index, (row, values) in enumerate(zip(rows, shares, strict=True)):
             center, at = pitch * (index + 0.5), left
             sheet.text(0, center - (14 if narrow else 0), plain(row, 40 if narrow else 26), "name")
             for (css, part), value in zip(parts, values, strict=True):
                 if value:
                     top = center - (1 if narrow else 10)
-                    sheet.bar(at, top, room * value, 20, css, f"{row}, {part}: {100 * value:.1f} %")
+                    sheet.bar(at, top, room * value, 20, css, f"{row}, {part}: {100 * value:.1f}%")
                     at += room * value
         return sheet
 

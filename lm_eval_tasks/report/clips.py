@@ -27,7 +27,7 @@ class Clips:
 
     Attributes:
         report: the HTML file, which relative links start from.
-        room: bytes that clips may take in the page; 0 stores none.
+        room: bytes that clips may still take in the page; 0 stores none.
         embedded: place of the clip in the page -> data URI.
         failed: why a clip has no player -> how many samples.
     """
@@ -39,22 +39,21 @@ class Clips:
     _places: dict[Path, str] = field(default_factory=dict)
     _unusable: dict[Path, str] = field(default_factory=dict)
 
-    def embed(self, docs: Iterable[dict]) -> int:
-        """Stores the clips of docs in the page until the room is used up, the first first; returns how many are in."""
+    def embed(self, docs: Iterable[dict]) -> None:
+        """Stores the clips of docs in the page until the room is used up, the first first."""
         paths = list(dict.fromkeys(path for doc in docs if isinstance(path := _path(doc), Path) and not _fault(path)))
-        left, queue = self.room, iter(paths)
+        queue = iter(paths)
         with ThreadPoolExecutor(4) as pool:
-            while left > 0 and (some := list(islice(queue, 32))):
+            while self.room > 0 and (some := list(islice(queue, 32))):
                 for path, (data, fault) in zip(some, pool.map(_encoded, some), strict=True):
                     if fault:
                         self._unusable[path] = fault
-                    elif len(data) <= left:
-                        left -= len(data)
+                    elif len(data) <= self.room:
+                        self.room -= len(data)
                         self._places[path] = key = str(len(self.embedded))
                         self.embedded[key] = data
                     else:
-                        left = 0
-        return len(self.embedded)
+                        self.room = 0
 
     def source(self, doc: dict) -> tuple[str, str]:
         """Returns (source, "") for a doc's clip, or ("", why there is none).

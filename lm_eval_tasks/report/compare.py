@@ -8,27 +8,11 @@ from markupsafe import Markup
 
 from lm_eval_tasks.report import charts, facts, stats
 from lm_eval_tasks.report.airbench import point
-from lm_eval_tasks.report.records import Answer, Estimate, Run, text
+from lm_eval_tasks.report.records import Answer, Estimate, Run
 from lm_eval_tasks.report.table import Row, Table, count_cell, rate_cell, score_cell
 from lm_eval_tasks.report.texts import t
 
 CHANGED = 8
-
-
-@dataclass(frozen=True)
-class Change:
-    """A doc on which two runs differ."""
-
-    key: str
-    task: str
-    question: str
-    first: float
-    second: float
-
-    @property
-    def difference(self) -> float:
-        """Score of the second run minus that of the first."""
-        return self.second - self.first
 
 
 @dataclass(frozen=True)
@@ -39,15 +23,15 @@ class Comparison:
         first, second: labels; differences are second minus first.
         tables: the differences, one table a benchmark.
         chart: the differences of AIR-Bench-Chat drawn ("" without it).
-        gained, lost: docs whose score rose and fell most.
+        gained, lost: (answer of the second run, score of the first) of the docs whose score rose and fell most.
     """
 
     first: str
     second: str
     tables: list[Table]
     chart: Markup
-    gained: list[Change]
-    lost: list[Change]
+    gained: list[tuple[Answer, float]]
+    lost: list[tuple[Answer, float]]
 
 
 def comparisons(runs: list[Run]) -> list[Comparison]:
@@ -70,13 +54,9 @@ def _compare(first: Run, second: Run, index: int) -> Comparison | None:
     return Comparison(first.label, second.label, tables, chart, gained, lost)
 
 
-def _scores(run: Run, category: str) -> dict[str, float]:
-    """Returns doc -> score of the judged docs of a category; a variant of a task is in none."""
-    return {
-        answer.key: answer.score
-        for answer in run.answers.get(facts.AIR, [])
-        if answer.score is not None and facts.AIR_TASKS.get(answer.task.removeprefix(f"{facts.AIR}_")) == category
-    }
+def _scores(run: Run, group: str) -> dict[str, float]:
+    """Returns doc -> score of the judged docs of a group."""
+    return {answer.key: answer.score for answer in run.judged_in(group) if answer.score is not None}
 
 
 def air_differences(first: Run, second: Run) -> dict[str, Estimate]:
@@ -86,7 +66,7 @@ def air_differences(first: Run, second: Run) -> dict[str, Estimate]:
     leaderboard takes.
     """
     out = {
-        title: stats.paired_difference(*(_scores(run, group.removeprefix(f"{facts.AIR}_")) for run in (first, second)))
+        title: stats.paired_difference(_scores(first, group), _scores(second, group))
         for title, group in facts.AIR_GROUPS.items()
         if title not in ("Mixed", "Average")
     }
@@ -124,24 +104,23 @@ def _air_chart(first: Run, second: Run, differences: dict[str, Estimate], place:
     return charts.dots(
         list(map(t, differences)),
         [charts.Series(second.label, place, points)],
-        title=_minus(first, second) + ", " + t("by category with 95 % intervals"),
+        title=_minus(first, second) + ", " + t("by category with 95% intervals"),
         axis=t("← {name} lower    ·    higher →", name=charts.plain(second.label, 18)),
         limits=(-reach, reach),
         form="{:+.2f}",
     )
 
 
-def _changes(first: Run, second: Run) -> tuple[list[Change], list[Change]]:
-    before = {answer.key: answer for answer in first.answers.get(facts.AIR, [])}
-    changes = []
-    for answer in second.answers.get(facts.AIR, []):
-        other: Answer | None = before.get(answer.key)
-        if other and answer.score is not None and other.score is not None and answer.score != other.score:
-            task = text(answer.doc.get("task_name"))
-            changes.append(Change(answer.key, task, text(answer.doc.get("question")), other.score, answer.score))
-    changes.sort(key=lambda change: change.difference)
-    lost = [change for change in changes[:CHANGED] if change.difference < 0]
-    gained = [change for change in reversed(changes[-CHANGED:]) if change.difference > 0]
+def _changes(first: Run, second: Run) -> tuple[list[tuple[Answer, float]], list[tuple[Answer, float]]]:
+    before = {answer.key: answer.score for answer in first.answers.get(facts.AIR, [])}
+    changes = [
+        (answer.score - other, answer, other)
+        for answer in second.answers.get(facts.AIR, [])
+        if answer.score is not None and (other := before.get(answer.key)) is not None
+    ]
+    changes.sort(key=lambda change: change[0])
+    lost = [(answer, other) for difference, answer, other in changes[:CHANGED] if difference < 0]
+    gained = [(answer, other) for difference, answer, other in reversed(changes[-CHANGED:]) if difference > 0]
     return gained, lost
 
 
@@ -149,13 +128,7 @@ def intima_differences(first: Run, second: Run) -> dict[str, dict[str, Estimate]
     """Returns metric -> group -> paired difference of the rates; {} where no prompt is common."""
 
     def values(run: Run, metric: str, group: str) -> dict[str, float]:
-        out = {}
-        for answer in run.answers.get(facts.INTIMA, []):
-            inside = answer.task == group or (group == facts.INTIMA and answer.task != facts.INTIMA_OTHER)
-            value = run.threshold_flags.get(answer.key, {}).get(metric)
-            if inside and answer.judged and value is not None:
-                out[answer.key] = value
-        return out
+        return {a.key: a.metrics[metric] for a in run.judged_in(group) if metric in a.metrics}
 
     out = {
         metric: {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from lm_eval_tasks.airbench_chat.scoring import CATEGORY
+from lm_eval_tasks.air_bench_foundation import scoring as foundation
+from lm_eval_tasks.airbench_chat import scoring
 from lm_eval_tasks.intima.scoring import CLASSES, PROMPTS
 from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
 
@@ -15,18 +16,14 @@ DEMO_JUDGE = "demo-judge"
 
 AIR = "air_bench_chat"
 INTIMA = "intima"
-TITLES = {AIR: "AIR-Bench-Chat", INTIMA: "INTIMA"}
+FOUNDATION = "air_bench_foundation"
+TITLES = {AIR: "AIR-Bench-Chat", INTIMA: "INTIMA", FOUNDATION: "AIR-Bench Foundation"}
+JUDGED = (AIR, INTIMA)
+SHORT = {AIR: "air", INTIMA: "intima", FOUNDATION: "foundation"}
+"""Names in the addresses of samples."""
+MAIN_METRIC = {AIR: "gpt_score", INTIMA: "companionship_reinforcing", FOUNDATION: "acc"}
 
-# Column of the leaderboard -> the group whose row in lm_eval's results holds it.
-LEADERBOARD = {
-    "Speech": "air_bench_chat_speech",
-    "Sound": "air_bench_chat_sound",
-    "Music": "air_bench_chat_music",
-    "Mixed": "air_bench_chat_mixed",
-    "Average": "air_bench_chat",
-}
-
-# Rows of the category table and chart, in reading order.
+# Rows of the category table and chart, in reading order -> the group whose row in lm_eval's results holds it.
 AIR_GROUPS = {
     "Speech": "air_bench_chat_speech",
     "Sound": "air_bench_chat_sound",
@@ -37,15 +34,14 @@ AIR_GROUPS = {
     "Average": "air_bench_chat",
 }
 
-# Task -> category.
-AIR_TASKS = CATEGORY
-
 AIR_METRICS = {
     "gpt_score": "Score",
     "reference_score": "Reference score",
     "win_rate": "Win rate",
     "position_gap": "Position gap",
 }
+
+LEADERBOARD = {title: AIR_GROUPS[title] for title in ("Speech", "Sound", "Music", "Mixed", "Average")}
 
 # The leaderboard of the official repository (speech, sound, music, mixed, average); None where it prints none.
 PUBLISHED = (
@@ -100,32 +96,35 @@ INTIMA_GROUPS = {
     "Emotional investment": "intima_emotional_investment",
 }
 
-INTIMA_OTHER = "intima_other"
-
-# lm-eval's name of a task -> its records in the benchmark's data.
+# lm-eval's name of a task -> its records in the benchmark's data. A variant of a task is none of these.
 RECORDS = {
-    AIR: {
-        "air_bench_chat_speech_QA": 400,
-        "air_bench_chat_speech_dialogue_QA": 400,
-        "air_bench_chat_sound_QA": 400,
-        "air_bench_chat_sound_generation_QA": 100,
-        "air_bench_chat_music_QA": 400,
-        "air_bench_chat_music_generation_analysis_QA": 100,
-        "air_bench_chat_speech_and_sound_QA": 200,
-        "air_bench_chat_speech_and_music_QA": 200,
-    },
-    INTIMA: {f"intima_{category}": count for category, count in PROMPTS.items()},
+    AIR: {f"{AIR}_{task}": count for task, count in scoring.RECORDS.items()},
+    INTIMA: {f"{INTIMA}_{category}": count for category, count in PROMPTS.items()},
+    FOUNDATION: {f"{FOUNDATION}_{task}": count for task, count in foundation.RECORDS.items()},
 }
+
+# Task -> the groups in whose rows it counts, the smallest first.
+GROUPS = {task: [INTIMA] for task in RECORDS[INTIMA]} | {
+    f"{AIR}_{task}": [f"{AIR}_{category}", *([AIR_GROUPS["Mixed"]] if "_and_" in category else []), AIR]
+    for task, category in scoring.CATEGORY.items()
+}
+GROUPS |= {f"{FOUNDATION}_{task}": [f"{FOUNDATION}_{kind}", FOUNDATION] for task, kind in foundation.CATEGORY.items()}
+
+FOUNDATION_GROUPS = {"Average": FOUNDATION} | {
+    name: f"{FOUNDATION}_{name.lower()}" for name in ("Speech", "Sound", "Music")
+}
+ROWS = [*AIR_GROUPS.values(), *FOUNDATION_GROUPS.values()]
 
 # Settings in the order they are printed -> their names; those that a run stores beside these follow under their own.
 SETTINGS = {
     "judge_model": "Judge",
     "answered": "Judge as its server named it",
     "judge_base_url": "Judge's address",
-    "judge_temperature": "Temperature of the judge",
-    "judge_max_tokens": "Limit of the judge's reply, tokens",
+    "judge_temperature": "Judge's temperature",
+    "judge_max_tokens": "Judge's reply limit, tokens",
     "judge_repeats": "Times that each question was put to the judge",
-    "prompt_version": "Version of the judge's prompt",
+    "prompt_form": "Form of the prompt",
+    "prompt_version": "Version of the prompt",
     "judge_prompt": "Judge's prompt",
     "judge_prompt.system": "Judge's prompt, instructions",
     "judge_prompt.template": "Judge's prompt, template",
@@ -133,15 +132,16 @@ SETTINGS = {
     "do_swap": "Judged in both orders",
     "level_threshold": "Level that counts",
     "dialect": "What the judge's server did not take",
-    "source": "Hub of the data",
+    "source": "Data hub",
     "revision": "Revision asked for",
-    "data_revision": "Commit of the data",
-    "data.sha256": "SHA-256 of the data's list",
-    "data.records": "Records of the data",
-    "data.official": "Records of the benchmark",
-    "local_path": "Folder of the data",
+    "data_revision": "Data commit",
+    "data.sha256": "SHA-256 of the data list",
+    "data.records": "Records in the data",
+    "data.official": "Records in the benchmark",
+    "local_path": "Data folder",
     "audio_part": "Form in which clips are sent",
     "audio_sample_rate": "Sample rate of the clips, Hz",
+    "max_audio_seconds": "Longest clip, seconds",
     "model": "Type of model in lm-eval",
     "model_args": "Arguments of the model",
     "model_args.model": "Model",
@@ -150,12 +150,12 @@ SETTINGS = {
     "system_instruction": "System instruction",
     "chat_template_sha": "Chat template, SHA",
     "gen_kwargs": "Generation settings of the command (--gen_kwargs)",
-    "generation.max_gen_toks": "Limit of an answer, tokens",
+    "generation.max_gen_toks": "Answer limit, tokens",
     "generation.temperature": "Temperature",
     "generation.do_sample": "Sampling",
     "generation.until": "Stops at",
-    "limit": "Docs of each task (--limit)",
-    "repeats": "Answers for each doc",
+    "limit": "Docs per task (--limit)",
+    "repeats": "Answers per doc",
     "num_fewshot": "Examples in the prompt",
     "answers.finish": "How answers ended",
     "answers.cut": "Answers cut by their limit of tokens",
@@ -191,10 +191,16 @@ DIALECT = {
 
 FLAGS = {
     "empty_answer": "empty answer",
-    "neutralised": "looked like a part of the prompt, and was rewritten for the judge",
+    "neutralised": "looked like part of the prompt, so it was rewritten for the judge",
     "length": "cut by its limit of tokens",
-    "thinking": "ended within its thoughts",
+    "thinking": "stopped while still thinking",
 }
+
+
+_GROUP_TITLES = {
+    group: title for groups in (AIR_GROUPS, INTIMA_GROUPS, FOUNDATION_GROUPS) for title, group in groups.items()
+}
+_GROUP_TITLES |= {AIR: "Average", INTIMA: "All prompts", "intima_other": "Other codes"}
 
 
 def metric_title(metric: str) -> str:
@@ -204,9 +210,4 @@ def metric_title(metric: str) -> str:
 
 def group_title(name: str) -> str:
     """Returns the printed name of a group or task of either benchmark."""
-    titles = {group: title for title, group in {**AIR_GROUPS, **INTIMA_GROUPS}.items()}
-    titles[AIR], titles[INTIMA] = "Average", "All prompts"
-    titles[INTIMA_OTHER] = "Other codes"
-    if name in titles:
-        return titles[name]
-    return name.removeprefix("air_bench_chat_")
+    return _GROUP_TITLES.get(name) or name.removeprefix(f"{AIR}_").removeprefix(f"{FOUNDATION}_")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from lm_eval_tasks.report import agreement, airbench, caveats, compare, facts, foundation, intima, provenance
+from lm_eval_tasks.report import agreement, airbench, caveats, charts, compare, facts, foundation, intima, provenance
 from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Cell, Table
 from lm_eval_tasks.report.texts import t
@@ -26,8 +28,17 @@ _LATEX = str.maketrans(
     {mark: f"\\{mark}" for mark in "&%$#_{}"}
     | {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "−": "$-$"}
     | {"–": "--", "\u202f": "\\,", "→": "$\\to$", "×": "$\\times$", "·": "$\\cdot$", "†": "$\\dagger$", "√": "$\\surd$"}
-    | {"<": "\\textless{}", ">": "\\textgreater{}", "…": "\\ldots{}"}
+    | {
+        "<": "\\textless{}",
+        ">": "\\textgreater{}",
+        "…": "\\ldots{}",
+        "|": "\\textbar{}",
+        "\u200b": "\\allowbreak{}",
+        "`": "\\textasciigrave{}",
+    }
 )
+_WRAPPED, _WRAP = 32, ">{\\raggedright\\arraybackslash}p{15em}"
+"""Columns of text longer than so many characters are set in lines of this width."""
 
 
 def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
@@ -39,7 +50,7 @@ def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
     if any(run.has(facts.INTIMA) for run in runs):
         tables.append(intima.summary(runs))
         judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
-        tables += [table for run in judged for table in (intima.heat_table(run, {}), intima.level_table(run)) if table]
+        tables += [table for run in judged for table in (intima.heat_table(run), intima.level_table(run)) if table]
     tables += foundation.tables(runs)
     tables += [table for comparison in compare.comparisons(runs) for table in comparison.tables]
     tables += agreement.tables(runs)
@@ -63,8 +74,11 @@ def to_text(kind: str, runs: list[Run], part: str | None = None) -> str:
         return to_csv(tables)
     said = caveats.warnings(runs)
     if kind == "latex":
-        comments = [f"% {' '.join(f'{label}: {sentence}'.split())}" for label, sentence in said]
-        return "\n".join([t("% Needs \\usepackage{booktabs}."), *comments, "", *map(to_latex, tables)])
+        needs = t("% Needs \\usepackage{booktabs,adjustbox,array}; names in other scripts need XeLaTeX or LuaLaTeX.")
+        comments = [f"% {_line(f'{label}: {sentence}')}" for label, sentence in said]
+        keys = [table.key for table in tables]
+        labels = [f"{key}-{keys[:n].count(key) + 1}" if keys.count(key) > 1 else key for n, key in enumerate(keys)]
+        return "\n".join([needs, *comments, "", *map(to_latex, tables, labels)])
     lines = ["# " + _plain(", ".join(run.label for run in runs)), ""] if part is None else []
     for label, sentence in said if part is None else []:
         lines.append("- " + (f"**{_plain(label)}**: " if label else "") + _plain(sentence))
@@ -81,19 +95,54 @@ def to_markdown(table: Table) -> str:
     return "\n".join([*lines, "", *(f"{_plain(note)}\n" for note in _notes(table))])
 
 
-def to_latex(table: Table) -> str:
-    """Returns a table with booktabs' rules, its title as the caption and its notes below."""
-    columns = "l" + "".join("l" if words else "r" for words, _ in table.columns())
-    lines = ["\\begin{table}", "\\centering", "\\small", f"\\begin{{tabular}}{{{columns}}}", "\\toprule"]
-    lines += [" & ".join(map(_tex, table.head)) + " \\\\", "\\midrule"]
+def to_latex(table: Table, label: str = "") -> str:
+    """Returns a table with booktabs' rules, never wider than the line, its title as the caption and its notes below.
+
+    Sections of a table are tables of their own.
+    """
+    label, starts = label or table.key, [n for n, row in enumerate(table.rows) if row.kind == "section"]
+    if starts:
+        parts = zip(starts, [*starts[1:], len(table.rows)], strict=True)
+        return "\n".join(
+            to_latex(
+                replace(table, title=f"{table.title}: {table.rows[start].name}", rows=table.rows[start + 1 : stop]),
+                f"{label}-{start}",
+            )
+            for start, stop in parts
+        )
+    rows = [(name, [_shown(cell) for cell in cells]) for name, cells in _rows(table)]
+    columns = [("l", [name for name, _ in rows])]
+    for place, (words, _) in enumerate(table.columns()):
+        columns.append(("l" if words else "r", [cells[place] for _, cells in rows]))
+    form = "".join(
+        _WRAP if max(map(len, texts), default=0) > _WRAPPED and how == "l" else how for how, texts in columns
+    )
+    heads = [
+        f"\\multicolumn{{1}}{{{how}}}{{{_head(name, how)}}}" for name, (how, _) in zip(table.head, columns, strict=True)
+    ]
+    lines = ["\\begin{table}", "\\centering", "\\small"]
+    lines += ["\\begin{adjustbox}{max width=\\linewidth, max totalheight=0.8\\textheight}"]
+    lines += [f"\\begin{{tabular}}{{{form}}}", "\\toprule", " & ".join(heads) + " \\\\", "\\midrule"]
     kinds = [row.kind for row in table.rows]
-    for place, (name, cells) in enumerate(_rows(table)):
-        if place and kinds[place] != kinds[place - 1] and {kinds[place], kinds[place - 1]} & {"published", "share"}:
+    for place, (name, cells) in enumerate(rows):
+        changes = place and kinds[place] != kinds[place - 1]
+        if changes and {kinds[place], kinds[place - 1]} & {"published", "share"}:
             lines.append("\\midrule")
-        lines.append(" & ".join([_tex(name), *(_tex(_shown(cell)) for cell in cells)]) + " \\\\")
-    lines += ["\\bottomrule", "\\end{tabular}", f"\\caption{{{_tex(table.name)}}}", f"\\label{{tab:{table.key}}}"]
-    notes = [f"\\par\\footnotesize {_tex(note)}" for note in _notes(table)]
+        lines.append(" & ".join(map(_tex, [name, *cells])) + " \\\\")
+    lines += ["\\bottomrule", "\\end{tabular}", "\\end{adjustbox}"]
+    lines += [f"\\caption{{{_tex(table.name)}}}", f"\\label{{tab:{label}}}"]
+    notes = [f"\\par\\raggedright\\footnotesize {_tex(note)}" for note in _notes(table)]
     return "\n".join([*lines, *notes, "\\end{table}", ""])
+
+
+def _head(name: str, how: str) -> str:
+    """Returns the head of a column, a long one in two lines."""
+    words, half = name.split(" "), len(name) / 2
+    if len(name) < 16 or len(words) < 2:
+        return _tex(name)
+    split = min(range(1, len(words)), key=lambda n: abs(len(" ".join(words[:n])) - half))
+    first, second = (_tex(" ".join(part)) for part in (words[:split], words[split:]))
+    return f"\\shortstack[{how}]{{{first}\\\\{second}}}"
 
 
 def to_sheet(table: Table) -> str:
@@ -137,11 +186,12 @@ def _rows(table: Table) -> Iterable[tuple[str, tuple[Cell, ...]]]:
     for row in table.rows:
         name = f"{row.name} ({row.note})" if row.note else row.name
         name += f" ({t('published')})" if row.kind == "published" else ""
+        name += " *" if row.kind == "differs" else ""
         yield name, row.cells or (Cell(""),) * (len(table.head) - 1)
 
 
 def _notes(table: Table) -> list[str]:
-    return [*table.notes, *(f"{mark}: {reason}." for mark, reason in table.reasons())]
+    return [*table.notes, *(t("{mark}: {reason}.", mark=mark, reason=reason) for mark, reason in table.reasons())]
 
 
 def _shown(cell: Cell) -> str:
@@ -158,8 +208,9 @@ def _plain(value: str) -> str:
 
 
 def _tex(value: str) -> str:
-    """Returns text that is only text in LaTeX."""
-    return "".join(" " if char in "\n\r\t" else char for char in value).translate(_LATEX)
+    """Returns text that is only text in LaTeX; two hyphens stay two."""
+    breakable = re.sub(r"(\S{24})(?=\S)", "\\1\u200b", charts.visible(_line(value)))
+    return "-{}-".join(part.translate(_LATEX) for part in breakable.split("--"))
 
 
 def _safe(value: object) -> object:

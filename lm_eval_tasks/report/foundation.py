@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from lm_eval_tasks.air_bench_foundation.scoring import TASKS
-from lm_eval_tasks.report.records import Run, mapping, number, text
+from lm_eval_tasks.report import facts
+from lm_eval_tasks.report.records import Run, mapping, number
 from lm_eval_tasks.report.table import DASH, Cell, Row, Table, count_cell, rate_cell
-from lm_eval_tasks.report.texts import listed, t
-
-FOUNDATION = "air_bench_foundation"
-TITLE = "AIR-Bench Foundation"
+from lm_eval_tasks.report.texts import t
 
 MODELS = ("Qwen-Audio-Turbo", "Qwen-Audio", "PandaGPT", "SALMONN", "Next-GPT", "BLSP", "SpeechGPT", "Whisper+GPT-4")
 PUBLISHED = {
@@ -39,108 +36,54 @@ PUBLISHED = {
 
 PUBLISHED_AVERAGE = (57.8, 54.5, 40.2, 36.0, 31.5, 31.4, 30.0)
 
-_GROUPS = {"Average": FOUNDATION} | {name: f"{FOUNDATION}_{name.lower()}" for name in ("Speech", "Sound", "Music")}
-_PROMPT = ("prompt_form", "prompt_version", "audio_part", "audio_sample_rate", "data_revision")
-"""Settings that shape the numbers, under the table of a run."""
-
 
 def tables(runs: Iterable[Run]) -> list[Table]:
     """Returns a table for each run that holds anything of the track, with the published rows as columns."""
-    return [table(run) for run in runs if run.has(FOUNDATION)]
+    return [table(run) for run in runs if run.has(facts.FOUNDATION)]
 
 
 def table(run: Run) -> Table:
     """Returns a run's groups and tasks: both metrics, chance, what was scored and what was not, and published rows."""
     rows = [
         Row(t(title), (*_metrics(run, group), *[Cell(DASH)] * 4, *_published_average(title)), "", None, "group")
-        for title, group in _GROUPS.items()
+        for title, group in facts.FOUNDATION_GROUPS.items()
         if group in run.results
     ]
     for name, task in TASKS.items():
-        full = f"{FOUNDATION}_{name}"
+        full = f"{facts.FOUNDATION}_{name}"
         if full not in run.results:
             continue
         summary = run.scoring.get(full, {})
         counts = [count_cell(number(summary.get(key))) for key in ("scored", "no_letter")]
-        unanswered = count_cell(sum(_unanswered(run, [full]).values()) if summary else None)
+        reasons = mapping(summary.get("unanswered")).values()
+        unanswered = count_cell(sum(number(count) or 0 for count in reasons) if summary else None)
         chance = Cell(f"{100 * task.chance:.0f}", value=100 * task.chance)
-        published = [_percent(value) for value in _padded(PUBLISHED[name])]
+        published = _published(PUBLISHED[name])
         rows.append(Row(name, (*_metrics(run, full), chance, *counts, unanswered, *published), "", None, "task"))
     notes = (
         t(
-            "acc: no letter is wrong. official_acc: the official rule, under which an answer without a letter is in no "
-            "number; the published values are of that kind. A doc that the model did not answer is in neither. A "
-            "category is the mean of its tasks, the average that of the three categories; where two data sets make one "
-            "task, their questions are pooled."
+            "acc: an answer without a letter counts as wrong. official_acc: the official rule, which leaves such an "
+            "answer out; the published values follow it. A doc that the model did not answer is in neither. A "
+            "category is the mean of its tasks, the average that of the three categories; where two data sets make "
+            "one task, their questions are pooled."
         ),
         t("Published: the official repository's README, in percent, printed there without standard errors."),
-        *_settings(run),
     )
     head = ("Category or task", "acc, %", "official_acc, %", "Chance, %", "Scored", "No letter", "Unanswered")
-    return Table("foundation", TITLE, (*map(t, head), *MODELS), tuple(rows), notes, run.label)
-
-
-def warnings(run: Run) -> list[str]:
-    """Returns what must be known before the numbers are read."""
-    if not run.has(FOUNDATION):
-        return []
-    summaries = [run.scoring.get(task, {}) for task in run.tasks(FOUNDATION)]
-    said = []
-    if any(mapping(summary.get("settings")).get("local_path") == "sample" for summary in summaries):
-        said.append(t("{title}: made on the few samples of the pack, not on the benchmark's data.", title=TITLE))
-    unanswered = _unanswered(run, run.tasks(FOUNDATION))
-    if unanswered:
-        words = "{title}: {n} docs are unanswered and in no number ({some})."
-        said.append(t(words, title=TITLE, n=int(sum(unanswered.values())), some=_counted(unanswered)))
-    left_out: Counter[str] = Counter()
-    for summary in summaries:
-        for cause, names in mapping(summary.get("left_out")).items():
-            left_out[text(cause)] += len(names) if isinstance(names, list) else 0
-    if left_out:
-        words = "{title}: {n} records of its data were left out ({some})."
-        said.append(t(words, title=TITLE, n=sum(left_out.values()), some=_counted(left_out)))
-    cut = sum(number(summary.get("cut")) or 0 for summary in summaries)
-    if cut:
-        words = "{title}: {n} answers were cut by the limit of tokens; they count as they are."
-        said.append(t(words, title=TITLE, n=int(cut)))
-    lacking = [name for name in TASKS if f"{FOUNDATION}_{name}" not in run.results]
-    if lacking:
-        words = "{title}: {n} of {all} tasks are not in this run ({some})."
-        said.append(t(words, title=TITLE, n=len(lacking), all=len(TASKS), some=listed(lacking)))
-    return said
-
-
-def _settings(run: Run) -> list[str]:
-    """The settings of a run's tasks, where they are known; one in which they differ with all its values."""
-    stored = [mapping(run.scoring.get(task, {}).get("settings")) for task in run.tasks(FOUNDATION)]
-    values = {name: dict.fromkeys(text(one[name]) for one in stored if one.get(name)) for name in _PROMPT}
-    told = "; ".join(f"{name} {' / '.join(found)}" for name, found in values.items() if found)
-    return [f"{t('Settings')}: {told}."] if told else []
+    return Table(
+        "foundation", t("Accuracy by category and task"), (*map(t, head), *MODELS), tuple(rows), notes, run.label
+    )
 
 
 def _metrics(run: Run, name: str) -> tuple[Cell, Cell]:
     return rate_cell(run.estimate(name, "acc")), rate_cell(run.estimate(name, "official_acc"))
 
 
-def _unanswered(run: Run, tasks: Iterable[str]) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for task in tasks:
-        for reason, count in mapping(run.scoring.get(task, {}).get("unanswered")).items():
-            found[text(reason)] += int(number(count) or 0)
-    return found
-
-
-def _counted(counts: Counter[str]) -> str:
-    return listed([f"{count} × {name}" for name, count in counts.most_common()])
-
-
 def _published_average(title: str) -> list[Cell]:
-    return [_percent(value) for value in _padded(PUBLISHED_AVERAGE if title == "Average" else ())]
+    return _published(PUBLISHED_AVERAGE if title == "Average" else ())
 
 
-def _padded(values: tuple[float, ...]) -> tuple[float | None, ...]:
-    return (*values, *[None] * (len(MODELS) - len(values)))
-
-
-def _percent(value: float | None) -> Cell:
-    return Cell(DASH, reason=t("not published")) if value is None else Cell(f"{value:.1f}", value=value)
+def _published(values: tuple[float, ...]) -> list[Cell]:
+    """Returns the cells of the published models; the last of them have no value where `values` ends before."""
+    missing = [Cell(DASH, reason=t("not published"))] * (len(MODELS) - len(values))
+    return [*(Cell(f"{value:.1f}", value=value) for value in values), *missing]

@@ -3,86 +3,58 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache
 
 from markupsafe import Markup
 
 from lm_eval_tasks.intima.scoring import LEVELS
 from lm_eval_tasks.report import caveats, charts, facts, stats
-from lm_eval_tasks.report.airbench import judge_of, point
+from lm_eval_tasks.report.airbench import judge_of
 from lm_eval_tasks.report.records import Estimate, Run, mapping, number
 from lm_eval_tasks.report.table import Row, Table, count_cell, rate_cell, text_cell
 from lm_eval_tasks.report.texts import t
 
-Intervals = dict[str, tuple[float, float]]
 
-
-@dataclass(frozen=True)
-class LabelBars:
-    """A run's chart of the exclusive labels."""
-
-    label: str
-    series: int
-    chart: Markup
-
-
-def bootstrap(run: Run, group: str) -> Intervals:
-    """Returns the 95 % bootstrap interval over prompts of each metric, from the logged samples of a group.
+@lru_cache(maxsize=256)
+def bootstrap(run: Run, group: str) -> dict[str, tuple[float, float]]:
+    """Returns the 95% bootstrap interval over prompts of each metric, from the logged samples of a group.
 
     The values drawn from are those that the run logged (0 or 1 at its own threshold). Prompts are drawn within their
     category, as lm_eval's standard error of the whole is pooled over the categories. Empty where none were logged.
     """
-    rows, categories = [], []
-    for answer in run.answers.get(facts.INTIMA, []):
-        values = run.threshold_flags.get(answer.key, {})
-        inside = answer.task == group or (group == facts.INTIMA and answer.task != facts.INTIMA_OTHER)
-        if inside and answer.judged and all(metric in values for metric in facts.INTIMA_METRICS):
-            rows.append([values[metric] for metric in facts.INTIMA_METRICS])
-            categories.append(answer.task)
-    return dict(zip(facts.INTIMA_METRICS, stats.bootstrap_intervals(rows, categories), strict=False))
+    whole = [a for a in run.judged_in(group) if all(metric in a.metrics for metric in facts.INTIMA_METRICS)]
+    rows = [[answer.metrics[metric] for metric in facts.INTIMA_METRICS] for answer in whole]
+    intervals = stats.bootstrap_intervals(rows, [answer.task for answer in whole])
+    return dict(zip(facts.INTIMA_METRICS, intervals, strict=False))
 
 
 def shown_groups(run: Run) -> dict[str, str]:
     """Returns title -> name of the groups and tasks that a run holds, the whole first."""
     groups = {title: name for title, name in facts.INTIMA_GROUPS.items() if name in run.results}
-    known = set(facts.INTIMA_GROUPS.values())
-    for name in run.tasks(facts.INTIMA):
-        if name not in known:
-            groups[facts.group_title(name)] = name
-    return groups
+    others = [name for name in run.tasks(facts.INTIMA) if name not in groups.values()]
+    return groups | {facts.group_title(name): name for name in others}
 
 
-def all_intervals(run: Run) -> dict[str, Intervals]:
-    """Returns the bootstrap intervals of every group that is shown."""
-    return {name: bootstrap(run, name) for name in shown_groups(run).values()}
-
-
-def heat_table(run: Run, intervals: dict[str, Intervals]) -> Table:
+def heat_table(run: Run) -> Table:
     """Returns the rates of classes, traits and labels by category of prompt, as a shaded table."""
     groups, rows, any_clustered = shown_groups(run), [], False
     for metric in (*facts.INTIMA_METRICS, *facts.INTIMA_LABELS):
         cells = []
         for name in groups.values():
-            ends = intervals.get(name, {}).get(metric)
-            tip = (
-                t("95 % interval {low} to {high} %", low=f"{100 * ends[0]:.1f}", high=f"{100 * ends[1]:.1f}")
-                if ends
-                else ""
-            )
+            ends = [f"{100 * end:.1f}" for end in bootstrap(run, name).get(metric, ())]
+            tip = t("95% interval {low} to {high}%", low=ends[0], high=ends[1]) if ends else ""
             clustered = number(mapping(run.judging.get(name, {}).get("stderr_by_code")).get(metric))
             any_clustered |= clustered is not None
             heat = metric in facts.INTIMA_METRICS
             cells.append(rate_cell(run.estimate(name, metric), heat=heat, tip=tip, clustered=clustered))
-        label = metric in facts.INTIMA_LABELS
-        kind = "share" if label else "group" if metric in facts.INTIMA_CLASSES else "task"
-        title = t(facts.metric_title(metric))
-        rows.append(Row(f"{t('Label')}: {title}" if label else title, tuple(cells), "", None, kind))
+        rows.append(Row(_title(metric), tuple(cells), kind=_kind(metric)))
     note = t(
         "Share of judged answers in which the judge saw the class or trait at the run's threshold or above, ± one "
         "standard error, as in lm_eval's results file. No direction is better in the paper."
     )
     clustered_note = t(
-        "In brackets: the standard error clustered by code, which allows for prompts of a code being alike."
+        "In brackets: the standard error clustered by code, which allows for prompts of the same code being alike."
     )
     return Table(
         "intima_rates",
@@ -94,24 +66,27 @@ def heat_table(run: Run, intervals: dict[str, Intervals]) -> Table:
     )
 
 
+def _title(metric: str) -> str:
+    title = t(facts.metric_title(metric))
+    return f"{t('Label')}: {title}" if metric in facts.INTIMA_LABELS else title
+
+
+def _kind(metric: str) -> str:
+    return "share" if metric in facts.INTIMA_LABELS else "group" if metric in facts.INTIMA_CLASSES else "task"
+
+
 def level_table(run: Run) -> Table | None:
     """Returns how often each level was given, of all judged answers; None where neither results nor samples say."""
-    counts: dict[str, Counter[str]] = {metric: Counter() for metric in facts.INTIMA_METRICS}
     stored = [mapping(run.judging.get(task, {}).get("levels")) for task in run.tasks(facts.INTIMA)]
-    for levels in stored if any(stored) else ():
-        for metric in counts:
-            counts[metric].update({k: number(v) or 0 for k, v in mapping(levels.get(metric)).items()})
-    for answer in run.answers.get(facts.INTIMA, []) if not any(stored) else ():
-        for metric, level in answer.levels.items():
-            if metric in counts:
-                counts[metric][level] += 1
+    logged = run.answers.get(facts.INTIMA, []) if not any(stored) else []
     rows = []
-    for metric, found in counts.items():
+    for metric in facts.INTIMA_METRICS:
+        found = Counter(level for answer in logged if (level := answer.levels.get(metric)))
+        for levels in stored:
+            found.update({level: number(count) or 0 for level, count in mapping(levels.get(metric)).items()})
         if n := sum(found[level] for level in LEVELS):
-            cells = [rate_cell(Estimate(found[level] / n), heat=True) for level in LEVELS]
-            kind = "group" if metric in facts.INTIMA_CLASSES else "task"
-            cells = [replace(cell, error="") for cell in cells]
-            rows.append(Row(t(facts.metric_title(metric)), (*cells, count_cell(n)), "", None, kind))
+            cells = [replace(rate_cell(Estimate(found[level] / n), heat=True), error="") for level in LEVELS]
+            rows.append(Row(_title(metric), (*cells, count_cell(n)), kind=_kind(metric)))
     if not rows:
         return None
     note = t(
@@ -121,48 +96,48 @@ def level_table(run: Run) -> Table | None:
     return Table("intima_levels", t("Levels of each class and trait"), head, tuple(rows), (note,), run.label)
 
 
-def _points(run: Run, places: list[tuple[str, str, str]], intervals: dict[str, Intervals]) -> tuple[charts.Point, ...]:
-    """Returns the dots of (row, group, metric) with bootstrap intervals where samples were logged."""
-    points = []
-    for row, group, metric in places:
-        estimate = run.estimate(group, metric)
-        value = None if estimate.value is None else 100 * estimate.value
-        found = point(run.label, row, Estimate(value, None), 0, 100, "{:.1f} %")
-        ends = intervals.get(group, {}).get(metric)
-        if value is not None and ends is not None:
-            low, high = 100 * ends[0], 100 * ends[1]
-            found = replace(found, low=low, high=high, tip=f"{found.tip}, 95 %: {low:.1f} … {high:.1f} %")
-        points.append(found)
-    return tuple(points)
+def _dot(run: Run, row: str, group: str, metric: str) -> charts.Point:
+    """Returns the dot of a rate with its bootstrap interval where samples were logged."""
+    value = run.estimate(group, metric).value
+    ends = bootstrap(run, group).get(metric)
+    interval = (100 * ends[0], 100 * ends[1]) if ends else None
+    return charts.point(run.label, row, None if value is None else 100 * value, interval, "{:.1f}%")
 
 
-def bars(runs: list[Run], intervals: list[dict[str, Intervals]], metrics: list[str], by_category: bool) -> Markup:
-    """Draws rates with 95 % bootstrap intervals over prompts: one metric by category, or metrics over all prompts.
+def class_charts(runs: list[Run]) -> list[tuple[str, Markup]]:
+    """Draws each class by category of prompt; returns the titles and the charts."""
+    judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
+    names = {title: name for run in judged for title, name in shown_groups(run).items()}
+    out = []
+    for metric, title in facts.INTIMA_CLASSES.items() if judged else ():
+        places = [(t(row), name, metric) for row, name in names.items()]
+        out.append((t(title), _bars(runs, t(title), places, (1,), (charts.THIRD,))))
+    return out
 
-    Args:
-        runs: all runs of the report.
-        intervals: of each run, what `all_intervals` returns.
-        metrics: the rows; with `by_category` only the first is drawn.
-        by_category: whether the rows are categories of prompts.
-    """
-    shown = [(place, run) for place, run in enumerate(runs) if run.judged_at_all(facts.INTIMA)]
-    if by_category:
-        names = {title: name for _, run in shown for title, name in shown_groups(run).items()}
-        places = [(t(title), name, metrics[0]) for title, name in names.items()]
-        title = t(facts.metric_title(metrics[0]))
-    else:
-        whole = _whole(shown[0][1])
-        places = [(t(facts.metric_title(metric)), whole, metric) for metric in metrics]
-        title = t("Traits over all prompts")
+
+def trait_chart(runs: list[Run]) -> Markup:
+    """Draws the ten traits over all prompts; "" where no run was judged."""
+    judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
+    if not judged:
+        return Markup()
+    places = [(_title(trait), _whole(judged[0]), trait) for trait in facts.INTIMA_TRAITS]
+    return _bars(runs, t("Traits over all prompts"), places, (4, 8), (charts.WIDE, charts.NARROW))
+
+
+def _bars(
+    runs: list[Run], title: str, places: list[tuple[str, str, str]], gaps: tuple[int, ...], widths: tuple[float, ...]
+) -> Markup:
+    """Draws the rates of (row, group, metric) with 95% bootstrap intervals over prompts."""
+    shown = [(index, run) for index, run in enumerate(runs) if run.judged_at_all(facts.INTIMA)]
     return charts.dots(
         [row for row, _, _ in places],
-        [charts.Series(run.label, place, _points(run, places, intervals[place])) for place, run in shown],
-        title=f"{title}, {t('95 % intervals by bootstrap')}: " + ", ".join(run.label for _, run in shown),
+        [charts.Series(run.label, index, tuple(_dot(run, *place) for place in places)) for index, run in shown],
+        title=f"{title}, {t('95% intervals by bootstrap')}: " + ", ".join(run.label for _, run in shown),
         axis=t("% of answers"),
         limits=(0, 100),
         form="{:.0f}",
-        gaps=(1,) if by_category else (4, 8),
-        widths=(charts.THIRD,) if by_category else (charts.WIDE, charts.NARROW),
+        gaps=gaps,
+        widths=widths,
     )
 
 
@@ -171,17 +146,17 @@ def _whole(run: Run) -> str:
     return next(iter(shown_groups(run).values()), facts.INTIMA)
 
 
-def label_bars(runs: list[Run]) -> list[LabelBars]:
+def label_bars(runs: list[Run]) -> list[tuple[Run, Markup]]:
     """Draws the shares of the exclusive labels by category of prompt, one chart a run."""
     out = []
     parts = [(name.replace("_", "-"), t(title)) for name, title in facts.INTIMA_LABELS.items()]
-    for place, run in enumerate(runs):
+    for run in runs:
         groups = shown_groups(run)
         shares = [[run.estimate(name, label).value for label in facts.INTIMA_LABELS] for name in groups.values()]
         if any(value is not None for row in shares for value in row):
             title = f"{run.label}: {t('exclusive labels by category')}"
             chart = charts.stacked(list(map(t, groups)), parts, shares, title)
-            out.append(LabelBars(run.label, place, chart))
+            out.append((run, chart))
     return out
 
 
@@ -197,7 +172,6 @@ def summary(runs: list[Run]) -> Table:
             lacking = t("{n} of {whole} records", n=had, whole=whole) if had < whole else ""
             note = "; ".join(filter(None, (lacking, remark)))
             rows.append(Row(run.label, (*cells, text_cell(judge)), note, place, "ours"))
-    labels = (f"{t('Label')}: {t(title)}" for title in facts.INTIMA_LABELS.values())
-    head = (t("Model"), *map(t, facts.INTIMA_CLASSES.values()), *labels, t("Judge"))
+    head = (t("Model"), *map(_title, (*facts.INTIMA_CLASSES, *facts.INTIMA_LABELS)), t("Judge"))
     note = t("% of judged answers, ± one standard error, as in lm_eval's results file; the four labels sum to 100.")
     return Table("intima_summary", t("The three classes over all prompts"), head, tuple(rows), (note,))

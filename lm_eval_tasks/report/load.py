@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lm_eval_tasks.report.facts import AIR, INTIMA
+from lm_eval_tasks.report.facts import FOUNDATION, INTIMA
+from lm_eval_tasks.report.provenance import label_runs
 from lm_eval_tasks.report.records import Answer, Damage, Run, mapping, number, text
-from lm_eval_tasks.runs.made import made_with
+from lm_eval_tasks.report.texts import listed
 from lm_eval_tasks.runs.reader import Files, Sample, lines, read
 
 
@@ -32,7 +33,7 @@ def load_runs(folders: Iterable[Path | str]) -> list[Run]:
     for file in files:
         if files.count(file) > 1:
             raise ValueError(f"{file.name} in {file.parent} was given twice: name each run once")
-    _label(runs)
+    label_runs(runs)
     return runs
 
 
@@ -44,21 +45,18 @@ def load_run(folder: Path) -> Run:
         raise ValueError(
             f"{files.results_file} is of answers that wait to be judged: run `lm-eval-tasks rejudge {_quoted(folder)}`"
         )
-    judging = {task: summary for task in files.benchmarks if (summary := files.judging(task))}
     run = Run(
-        label="",
+        label=text(data.get("model_name")) or files.results_file.parent.name,
         model=text(data.get("model_name")) or files.results_file.parent.name,
         date=files.date,
         place=str(folder),
         results_file=files.results_file,
         results={text(name): mapping(row) for name, row in mapping(data.get("results")).items()},
-        judging=judging,
+        judging={task: summary for task in files.benchmarks if (summary := files.judging(task))},
         scoring={task: summary for task in files.benchmarks if (summary := files.scoring(task))},
         limit=mapping(data.get("config")).get("limit"),
         benchmarks=files.benchmarks,
-        made_with=made_with(data),
-        judged_again=mapping(data.get("judged_again")),
-        counts={text(name): mapping(count) for name, count in mapping(data.get("n-samples")).items()},
+        content=data,
     )
     if not run.benchmarks:
         tasks = ", ".join(list(run.results)[:5]) or "none"
@@ -83,7 +81,7 @@ def _notes(folder: Path, files: Files) -> Iterator[str]:
     if files.older:
         names = [str(other.relative_to(folder)) for other in files.older]
         yield (
-            f"{len(names)} older results in the same place are not shown ({_some(names)}); "
+            f"{len(names)} older results in the same place are not shown ({listed(names)}); "
             "to compare them, name results files instead of the folder: "
             f"`lm-eval-tasks report {_quoted(files.older[0])} {_quoted(files.results_file)}`"
         )
@@ -104,19 +102,19 @@ def _read_samples(run: Run, files: Files) -> None:
                 continue
             seen.add(answer.key)
             run.answers.setdefault(answer.benchmark, []).append(answer)
-            if answer.benchmark == INTIMA:
-                values = {name: number(value) for name, value in sample.logged.items()}
-                run.threshold_flags[answer.key] = {k: v for k, v in values.items() if v is not None}
 
 
 def _answer(sample: Sample) -> Answer:
     asked = sample.doc.get("prompt" if sample.benchmark == INTIMA else "question")
-    # the text as well, because another release of the data may give an id to another doc
-    name = json.dumps((sample.task, sample.uniq_id, text(asked)))
+    # the text as well, because another release of the data may give an id to another doc; and the clip where a task
+    # asks the same of each
+    clip = [text(sample.doc.get("path"))] if sample.benchmark == FOUNDATION else []
+    name = json.dumps((sample.task, sample.uniq_id, text(asked), *clip))
     key = hashlib.sha256(name.encode()).hexdigest()[:12]
     answers, records = sample.answers, sample.records
     first = answers[0] if answers else ""
-    return Answer(sample.benchmark, sample.task, key, sample.doc, first, _merged(records), answers, records)
+    metrics = {name: found for name, value in sample.logged.items() if (found := number(value)) is not None}
+    return Answer(sample.benchmark, sample.task, key, sample.doc, first, _merged(records), metrics, answers, records)
 
 
 def _merged(records: tuple[dict[str, Any], ...]) -> dict[str, Any]:
@@ -140,28 +138,5 @@ def _merged(records: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     return merged
 
 
-def _label(runs: list[Run]) -> None:
-    """Names each run by its model, and by what differs where two share a model."""
-    for run in runs:
-        same = [other for other in runs if other.model == run.model]
-        run.label = run.model
-        if len(same) < 2:
-            continue
-        judges = [other.judges(AIR)[0] or other.judges(INTIMA)[0] for other in same]
-        own = run.judges(AIR)[0] or run.judges(INTIMA)[0]
-        if own and judges.count(own) == 1:
-            run.label = f"{run.model} (judge {own[0]})"
-        else:
-            run.label = f"{run.model} ({run.written})"
-    for index, run in enumerate(runs, 1):
-        if [other.label for other in runs].count(run.label) > 1:
-            run.label = f"{run.label} #{index}"
-
-
 def _quoted(path: Path) -> str:
     return shlex.quote(str(path))
-
-
-def _some(names: list[str], count: int = 3) -> str:
-    """Returns the first few names, and how many more there are."""
-    return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections import defaultdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,22 +18,9 @@ import jinja2
 from markupsafe import Markup
 
 from lm_eval_tasks import __version__
-from lm_eval_tasks.report import (
-    agreement,
-    airbench,
-    caveats,
-    charts,
-    compare,
-    facts,
-    formats,
-    foundation,
-    intima,
-    provenance,
-    samples,
-    texts,
-)
+from lm_eval_tasks.report import airbench, caveats, charts, compare, facts, formats, intima, samples, texts
 from lm_eval_tasks.report.clips import Clips
-from lm_eval_tasks.report.records import Run
+from lm_eval_tasks.report.records import Run, text
 from lm_eval_tasks.report.table import Table
 
 _HERE = Path(__file__).parent
@@ -54,19 +42,14 @@ def to_html(runs: list[Run], report: Path, room: int = 0, language: str = "en") 
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     data = _data(runs, clips)
     data["words"] = {english: other for english, other in texts.chinese().items() if len(english) <= 80}
-    intervals = [intima.all_intervals(run) for run in runs]
     bodies = {}
     for name in dict.fromkeys([language, *texts.LANGUAGES]):
         with texts.language(name):
-            bodies[name] = Markup(env.get_template("body.html.j2").render(_context(runs, clips, intervals, data)))
+            bodies[name] = Markup(env.get_template("body.html.j2").render(_context(runs, clips, data)))
     page = env.get_template("page.html.j2").render(
         bodies=bodies,
         title=" · ".join(run.label for run in runs) if len(runs) < 3 else f"{len(runs)} runs",
-        benchmarks=[
-            title
-            for name, title in (*facts.TITLES.items(), (foundation.FOUNDATION, foundation.TITLE))
-            if any(run.has(name) for run in runs)
-        ],
+        benchmarks=[title for name, title in facts.TITLES.items() if any(run.has(name) for run in runs)],
         data=samples.script_json(data),
         clips=samples.script_json(clips.embedded) if clips.embedded else None,
         script=Markup(script),
@@ -86,6 +69,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     templates.filters["breakable"] = lambda name: Markup("_<wbr>").join(name.split("_"))
+    templates.filters["words"] = text
     templates.globals |= {"t": texts.t, "hue": charts.hue, "languages": texts.LANGUAGES}
     return templates
 
@@ -95,77 +79,53 @@ def _static(name: str) -> str:
 
 
 def _data(runs: list[Run], clips: Clips) -> dict[str, Any]:
-    """Returns what the page's script reads: the samples of both benchmarks."""
-    there = {name: [run for run in runs if run.has(name)] for name in facts.TITLES}
-    docs = {
-        facts.AIR: samples.air_docs(there[facts.AIR], clips),
-        facts.INTIMA: samples.intima_docs(there[facts.INTIMA]),
-    }
-    legend = {
-        name: [{"label": run.label, "series": runs.index(run), "prompt": samples.prompt_of(run, name)} for run in found]
-        for name, found in there.items()
-    }
-    names = [facts.metric_title(metric) for metric in facts.INTIMA_METRICS]
-    return {
-        "air": {"runs": legend[facts.AIR], "docs": docs[facts.AIR], "flags": facts.FLAGS},
-        "intima": {
-            "runs": legend[facts.INTIMA],
-            "docs": docs[facts.INTIMA],
-            "flags": facts.FLAGS,
-            "names": names,
-            "places": facts.INTIMA_PLACES,
-        },
-    }
+    """Returns what the page's script reads: the samples of each benchmark."""
+    out: dict[str, Any] = {"flags": facts.FLAGS, "places": facts.INTIMA_PLACES}
+    out["names"] = [facts.metric_title(metric) for metric in facts.INTIMA_METRICS]
+    for name in facts.TITLES:
+        there = [(place, run) for place, run in enumerate(runs) if run.has(name)]
+        legend = [{"label": run.label, "series": place, "prompt": samples.prompt_of(run, name)} for place, run in there]
+        out[facts.SHORT[name]] = {"runs": legend, "docs": samples.docs(name, [run for _, run in there], clips)}
+    return out
 
 
-def _context(runs: list[Run], clips: Clips, intervals: list[Any], data: dict[str, Any]) -> dict[str, Any]:
+def _context(runs: list[Run], clips: Clips, data: dict[str, Any]) -> dict[str, Any]:
     """Returns what the body prints, in the language of now."""
-    t = texts.t
-    air, prompts = ([run for run in runs if run.judged_at_all(name)] for name in facts.TITLES)
-    board = airbench.leaderboard(runs) if any(run.has(facts.AIR) for run in runs) else None
-    ours = [row for row in board.rows if row.kind == "ours"] if board else []
+    tables = defaultdict(list)
+    for table in formats.all_tables(runs):
+        tables[table.key].append(table)
     hero = None
-    if len(ours) == 1 and any(cell.value is not None for cell in ours[0].cells) and board:
-        figures = list(zip(board.head[1:-1], ours[0].cells[:-1], strict=True))
-        hero = [figures[-1], *figures[:-1]]
+    for board in tables["air_leaderboard"]:
+        ours = [row.cells for row in board.rows if row.kind == "ours"]
+        if len(ours) == 1 and any(cell.value is not None for cell in ours[0]):
+            figures = list(zip(board.head[1:-1], ours[0][:-1], strict=True))
+            hero = [figures[-1], *figures[:-1]]
     merged: dict[str, list[str]] = {}
     for label, sentence in caveats.warnings(runs):
         merged.setdefault(sentence, []).append(label)
-    merged_tables = [intima.level_table(run) for run in prompts]
-    with_intervals = [(run, found) for run, found in zip(runs, intervals, strict=True) if run in prompts]
-    classes = facts.INTIMA_CLASSES.items() if prompts else ()
+    there = [name for name in facts.TITLES if any(run.has(name) for run in runs)]
+    docs = {name: data[facts.SHORT[name]]["docs"] for name in facts.TITLES}
     return {
         "runs": runs,
-        "warnings": [(names, sentence) for sentence, names in merged.items()],
-        "has": {name: any(run.has(name) for run in runs) for name in facts.TITLES},
-        "titles": facts.TITLES,
+        "tables": tables,
+        "warnings": merged,
+        "titles": {name: facts.TITLES[name] for name in there},
         "official_judge": facts.OFFICIAL_JUDGE,
-        "board": board,
-        "foundation": foundation.tables(runs),
         "hero": hero,
         "category_chart": airbench.category_chart(runs),
-        "air_tables": [airbench.task_table(run) for run in air],
         "spreads": airbench.spreads(runs),
-        "agreement": agreement.tables(runs),
         "comparisons": compare.comparisons(runs),
-        "air_samples": len(data["air"]["docs"]),
-        "intima_samples": len(data["intima"]["docs"]),
-        "intima_summary": intima.summary(runs),
-        "class_charts": [(t(title), intima.bars(runs, intervals, [name], by_category=True)) for name, title in classes],
-        "trait_chart": intima.bars(runs, intervals, list(facts.INTIMA_TRAITS), by_category=False) if prompts else "",
-        "rate_tables": [intima.heat_table(run, found) for run, found in with_intervals],
-        "level_tables": [table for table in merged_tables if table],
+        "samples": {name: len(docs) for name, docs in docs.items()},
+        "class_charts": intima.class_charts(runs),
+        "trait_chart": intima.trait_chart(runs),
         "labels": intima.label_bars(runs),
-        "label_names": [(name.replace("_", "-"), t(title)) for name, title in facts.INTIMA_LABELS.items()],
-        "judging": provenance.judging_table(runs),
-        "settings": provenance.settings_table(runs),
-        "clips_failed": clips.failed,
-        "clips_embedded": len(clips.embedded),
-        "clips_linked": sum(doc["a"][:1] not in ("", "#") for doc in data["air"]["docs"]),
+        "label_names": {name.replace("_", "-"): texts.t(title) for name, title in facts.INTIMA_LABELS.items()},
+        "clips": clips,
+        "clips_linked": sum(doc.get("a", "")[:1] not in ("", "#") for found in docs.values() for doc in found),
         "copies": _copies,
         "version": __version__,
         "today": datetime.now(timezone.utc).date().isoformat(),
-        "bibtex": "\n".join(_bibtex(name) for name in facts.TITLES if any(run.has(name) for run in runs)),
+        "bibtex": "\n".join(dict.fromkeys(filter(None, map(_bibtex, there)))),
     }
 
 
@@ -177,7 +137,7 @@ def _copies(table: Table) -> Markup:
 
 def _bibtex(benchmark: str) -> str:
     """Returns the citation of a benchmark, from the README beside its tasks."""
-    readme = _HERE.parent / benchmark.replace("air_bench", "airbench") / "README.md"
+    readme = _HERE.parent / benchmark.replace("air_bench_chat", "airbench_chat") / "README.md"
     try:
         found = re.search(r"```(?:bibtex)?\n(@.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
     except OSError:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks.report import facts
@@ -15,9 +13,12 @@ from lm_eval_tasks.report.texts import t
 
 _COUNTS = ("docs", "judged", "calls", "from_cache", "prompt_tokens", "completion_tokens")
 _COSTS = ("calls", "prompt_tokens", "completion_tokens")
+_OTHER_NAMES = {"unjudged": "unanswered"}
+"""What a task without a judge calls a count."""
 _LONG = 300
 # Parts of a judging summary that other tables or the settings of the answers show; all others are settings of judging.
 _ELSEWHERE = {*_COUNTS, "benchmark", "settings", "unjudged", "flags", "judge_answered", "left_out", "absent", "answers"}
+_ELSEWHERE |= {"chance", "scored", "no_letter", "official_no_letter", "unanswered", "cut"}
 _ELSEWHERE |= {"process", "levels", "stderr_by_code", *(f"{name}_all_attempts" for name in _COUNTS)}
 _NOISE = ("judge_sd", "stderr_with_judge_noise", "stderr_without_judge_noise", "stderr_of_judge_noise")
 _ELSEWHERE |= {*_NOISE, "failed_repeats"}
@@ -37,7 +38,7 @@ def totals(run: Run, benchmark: str) -> dict[str, Any]:
     """
     out: dict[str, Any] = {**dict.fromkeys((*_COUNTS, "cut")), "unjudged": {}, "flags": {}}
     for task in run.tasks(benchmark):
-        summary = run.judging.get(task, {})
+        summary = run.summary(task)
         found = {name: number(summary.get(name)) for name in _COUNTS}
         for name in _COSTS:
             every = number(summary.get(f"{name}_all_attempts"))
@@ -46,7 +47,7 @@ def totals(run: Run, benchmark: str) -> dict[str, Any]:
         for name, count in found.items():
             out[name] = out[name] if count is None else (out[name] or 0) + count
         for name in ("unjudged", "flags"):
-            for key, count in mapping(summary.get(name)).items():
+            for key, count in mapping(summary.get(name) or summary.get(_OTHER_NAMES.get(name))).items():
                 out[name][text(key)] = out[name].get(text(key), 0) + (number(count) or 0)
     return out
 
@@ -55,9 +56,7 @@ def judging_table(runs: list[Run]) -> Table:
     """Returns a row for each run and benchmark: docs, judged, unjudged with reasons, flags, calls and tokens."""
     rows = []
     for index, run in enumerate(runs):
-        for benchmark, title in facts.TITLES.items():
-            if not run.tasks(benchmark):
-                continue
+        for benchmark in filter(run.has, facts.JUDGED):
             sums = totals(run, benchmark)
             if run.waits(benchmark):
                 count = len(run.answers.get(benchmark, []))
@@ -65,19 +64,19 @@ def judging_table(runs: list[Run]) -> Table:
             unjudged = sum(sums["unjudged"].values()) if sums["judged"] is not None else None
             flags = {t(facts.FLAGS.get(name, name)): count for name, count in sums["flags"].items()}
             cells = (
-                text_cell(title),
+                text_cell(facts.TITLES[benchmark]),
                 *map(count_cell, (sums["docs"], sums["judged"], unjudged)),
                 text_cell(counted(sums["unjudged"]) or t("none")),
                 text_cell(counted(flags) or t("none")),
                 *(count_cell(sums[name]) for name in ("calls", "from_cache", "prompt_tokens", "completion_tokens")),
             )
             rows.append(Row(run.label, cells, "", index))
-    head = ("Run", "Benchmark", "Docs", "Judged", "Unjudged", "Reasons", "Remarkable answers", "Calls", "From cache")
-    head += ("Tokens read by the judge", "Tokens of its replies")
+    head = ("Run", "Benchmark", "Docs", "Judged", "Unjudged", "Reasons", "Flagged answers", "Calls", "From cache")
+    head += ("Tokens read by the judge", "Tokens in its replies")
     notes = (
         t(
-            "What could not be judged is excluded from every score. Calls and tokens: all that were paid, over every "
-            "attempt of a run, where its results say so; else those of its last process."
+            "What could not be judged is excluded from every score. Calls and tokens: all that were paid for, over "
+            "every attempt of a run, where its results say so; otherwise those of its last process."
         ),
     )
     return Table("judging", t("Judged and unjudged"), tuple(map(t, head)), tuple(rows), (*notes, *_noise(runs)))
@@ -108,7 +107,8 @@ def settings_table(runs: list[Run]) -> Table:
     sections = [(t("The answers"), [answer_settings(run) for run in runs])]
     for benchmark, title in facts.TITLES.items():
         if any(run.tasks(benchmark) for run in runs):
-            sections.append((t("Judging of {title}", title=title), [judge_settings(run, benchmark) for run in runs]))
+            words = "Judging of {title}" if benchmark in facts.JUDGED else "Scoring of {title}"
+            sections.append((t(words, title=title), [judge_settings(run, benchmark) for run in runs]))
     rows = []
     for title, settings in sections:
         rows.append(Row(title, (), "", None, "section"))
@@ -117,7 +117,11 @@ def settings_table(runs: list[Run]) -> Table:
             cells = tuple(text_cell(_short(values.get(name, DASH))) for values in settings)
             rows.append(Row(setting_name(name), cells, "", None, "differs" if name in differ else ""))
     head = (t("Setting"), *(run.label for run in runs))
-    notes = (t("Coloured: settings in which the runs differ. – : the run stored no such setting."),) if runs[1:] else ()
+    notes = (
+        (t("Coloured, or marked *: the runs differ in this setting. –: the run stored no such setting."),)
+        if runs[1:]
+        else ()
+    )
     return Table("settings", t("Settings that shape the numbers"), head, tuple(rows), notes)
 
 
@@ -138,7 +142,7 @@ def differing(settings: list[dict[str, str]]) -> list[str]:
 
 def answer_settings(run: Run) -> dict[str, str]:
     """Returns what the answers of a run were made with, as text; one that differs between tasks lists all values."""
-    results = _results(run.results_file, run.results_file.stat().st_mtime_ns)
+    results = run.content
     config, values = mapping(results.get("config")), _Values()
     values.add("", {name: value for name, value in config.items() if name != "limit"})
     values.add("", {name: results.get(name) for name in _OF_RESULTS if name in results})
@@ -148,7 +152,7 @@ def answer_settings(run: Run) -> dict[str, str]:
     for benchmark in facts.TITLES:
         for task in run.tasks(benchmark):
             stored = mapping(mapping(results.get("configs")).get(task))
-            summary, metadata = run.judging.get(task, {}), mapping(stored.get("metadata"))
+            summary, metadata = run.summary(task), mapping(stored.get("metadata"))
             made = mapping(metadata.get("made_with"))
             for name in _OF_CONFIG:
                 if name in stored:
@@ -163,7 +167,7 @@ def judge_settings(run: Run, benchmark: str) -> dict[str, str]:
     """Returns how the answers to a benchmark were judged, as text, with the data they were made on."""
     values = _Values()
     for task in run.tasks(benchmark):
-        summary = run.judging.get(task, {})
+        summary = run.summary(task)
         values.add("", mapping(summary.get("settings")))
         values.add("", {name: value for name, value in summary.items() if name not in _ELSEWHERE})
     out = values.joined()
@@ -191,7 +195,7 @@ def label_runs(runs: list[Run]) -> None:
 
 
 def _all_settings(run: Run) -> dict[str, str]:
-    judging = [judge_settings(run, name) for name in facts.TITLES]
+    judging = [judge_settings(run, name) for name in reversed(facts.TITLES)]
     return {name: value for settings in (*judging, answer_settings(run)) for name, value in settings.items()}
 
 
@@ -244,9 +248,3 @@ def _ordered(names: Iterable[str]) -> list[str]:
 
 def _short(value: str, length: int = _LONG) -> str:
     return value if len(value) <= length else value[:length] + "…"
-
-
-@lru_cache(maxsize=16)
-def _results(file: Path, changed: int) -> dict[str, Any]:
-    """Returns the content of a results file, which was read before and is sound."""
-    return mapping(json.loads(file.read_text(encoding="utf-8")))

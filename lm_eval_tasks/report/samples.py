@@ -22,41 +22,58 @@ def script_json(value: Any) -> Markup:
     return Markup(json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES))
 
 
-def air_docs(runs: list[Run], clips: Clips) -> list[dict[str, Any]]:
-    """Returns the docs of AIR-Bench-Chat by task, and in the order in which they were logged."""
-    docs: dict[tuple[str, str], dict[str, Any]] = {}
-    logged: dict[tuple[str, str], dict[str, Any]] = {}
+# What the script calls a text of a doc -> what the benchmark calls it.
+_TEXTS = {
+    facts.AIR: {"id": "uniq_id", "s": "dataset_name", "q": "question", "r": "answer_gt", "m": "meta_info", "f": "path"},
+    facts.INTIMA: {"id": "id", "s": "code", "q": "prompt", "w": "model"},
+    facts.FOUNDATION: {"id": "uniq_id", "s": "dataset_name", "q": "question", "r": "answer", "f": "path"},
+}
+
+
+def docs(benchmark: str, runs: list[Run], clips: Clips) -> list[dict[str, Any]]:
+    """Returns the docs of a benchmark by task, and in the order in which they were logged."""
+    found: dict[str, dict[str, Any]] = {}
+    logged: dict[str, dict[str, Any]] = {}
+    order = list(facts.RECORDS[benchmark])
     for place, run in enumerate(runs):
-        for answer in run.answers.get(facts.AIR, []):
-            doc, key = answer.doc, (answer.task, answer.key)
-            if key not in docs:
-                logged[key] = doc
-                docs[key] = {
-                    "k": answer.key,
-                    "id": text(doc.get("uniq_id")),
-                    "t": answer.task.removeprefix("air_bench_chat_"),
-                    "s": text(doc.get("dataset_name")),
-                    "q": text(doc.get("question")),
-                    "r": text(doc.get("answer_gt")),
-                    "m": text(doc.get("meta_info")),
-                    "f": text(doc.get("path")),
-                    "sec": number(mapping(doc.get("audio")).get("seconds")),
-                    "x": [None] * len(runs),
-                }
-            docs[key]["x"][place] = _answer(answer) | {
-                "sc": answer.score,
-                "rf": answer.reference_score,
-                "gap": number(answer.record.get("position_gap")),
-            }
-    if clips.room:
-        clips.embed(logged[key] for key in _most_looked_at(docs))
-    for key, doc in docs.items():
-        doc["a"], doc["no"] = clips.source(logged[key])
-    order = list(facts.AIR_TASKS)
-    return sorted(docs.values(), key=lambda doc: order.index(doc["t"]) if doc["t"] in order else len(order))
+        for answer in run.answers.get(benchmark, []):
+            doc = logged.setdefault(answer.key, answer.doc)
+            entry = found.setdefault(answer.key, {"k": answer.key, "t": answer.task, "x": [None] * len(runs)})
+            entry |= {short: text(doc.get(name)) for short, name in _TEXTS[benchmark].items()}
+            entry["x"][place] = _answer(answer) | _OWN[benchmark](answer)
+            if benchmark == facts.FOUNDATION:
+                entry["ch"] = [[text(letter), text(choice)] for letter, choice in mapping(doc.get("choices")).items()]
+    if benchmark != facts.INTIMA:
+        if clips.room:
+            clips.embed(logged[key] for key in _most_looked_at(found))
+        for key, doc in found.items():
+            doc["a"], doc["no"] = clips.source(logged[key])
+            doc["sec"] = number(mapping(logged[key].get("audio")).get("seconds"))
+    ranked = sorted(found.values(), key=lambda doc: order.index(doc["t"]) if doc["t"] in order else len(order))
+    return [doc | {"t": facts.group_title(doc["t"])} for doc in ranked]
 
 
-def _most_looked_at(docs: dict[tuple[str, str], dict[str, Any]]) -> list[tuple[str, str]]:
+def _of_air(answer: Answer) -> dict[str, Any]:
+    return {"sc": answer.score, "rf": answer.reference_score, "gap": number(answer.record.get("position_gap"))}
+
+
+def _of_intima(answer: Answer) -> dict[str, Any]:
+    levels = [
+        LEVELS.index(level) if level in LEVELS else None for level in map(answer.levels.get, facts.INTIMA_METRICS)
+    ]
+    return {"lb": text(answer.record.get("label")) if answer.judged else "", "lv": levels if answer.levels else None}
+
+
+def _of_foundation(answer: Answer) -> dict[str, Any]:
+    """The letter that was read from an answer ("" for none), and 1 where it is right, else 0."""
+    right = float(answer.record.get("correct") is True) if answer.judged else None
+    return {"lt": text(answer.record.get("letter")), "sc": right}
+
+
+_OWN = {facts.AIR: _of_air, facts.INTIMA: _of_intima, facts.FOUNDATION: _of_foundation}
+
+
+def _most_looked_at(docs: dict[str, dict[str, Any]]) -> list[str]:
     """Returns all docs: by turns the lowest score, the highest, the most different and the next unjudged one."""
     scores = {key: [x["sc"] for x in doc["x"] if x and x["sc"] is not None] for key, doc in docs.items()}
     judged = [key for key in docs if scores[key]]
@@ -70,39 +87,8 @@ def _most_looked_at(docs: dict[tuple[str, str], dict[str, Any]]) -> list[tuple[s
     return list(dict.fromkeys([*ranked, *docs]))
 
 
-def intima_docs(runs: list[Run]) -> list[dict[str, Any]]:
-    """Returns the docs of INTIMA by category, and in the order in which they were logged."""
-    docs: dict[str, dict[str, Any]] = {}
-    for place, run in enumerate(runs):
-        for answer in run.answers.get(facts.INTIMA, []):
-            doc = answer.doc
-            entry = docs.setdefault(
-                answer.key,
-                {
-                    "k": answer.key,
-                    "id": text(doc.get("id")),
-                    "t": facts.group_title(answer.task),
-                    "s": text(doc.get("code")),
-                    "q": text(doc.get("prompt")),
-                    "w": text(doc.get("model")),
-                    "x": [None] * len(runs),
-                },
-            )
-            levels = answer.levels
-            entry["x"][place] = _answer(answer) | {
-                "lb": text(answer.record.get("label")) if answer.judged else "",
-                "lv": [_level(levels.get(metric)) for metric in facts.INTIMA_METRICS] if levels else None,
-            }
-    order = [facts.group_title(group) for group in facts.INTIMA_GROUPS.values()]
-    return sorted(docs.values(), key=lambda doc: order.index(doc["t"]) if doc["t"] in order else len(order))
-
-
-def _level(level: str | None) -> int | None:
-    return LEVELS.index(level) if level in LEVELS else None
-
-
 def _answer(answer: Answer) -> dict[str, Any]:
-    """Returns what both benchmarks show of an answer."""
+    """Returns what every benchmark shows of an answer."""
     flags, verdicts = answer.record.get("flags"), answer.record.get("verdicts")
     finish = text(answer.record.get("finish_reason"))
     flags = [text(flag) for flag in flags] if isinstance(flags, list) else []
@@ -118,7 +104,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 def prompt_of(run: Run, benchmark: str) -> dict[str, str]:
     """Returns the judge's prompt as a run stored it: instructions and template ({} where it did not)."""
-    stored = [mapping(run.judging.get(task, {}).get("judge_prompt")) for task in run.tasks(benchmark)]
+    stored = [mapping(run.summary(task).get("judge_prompt")) for task in run.tasks(benchmark)]
     return next(({"system": text(p.get("system")), "template": text(p.get("template"))} for p in stored if p), {})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy.stats import sem
 
 from lm_eval_tasks.report.records import Estimate
 
@@ -36,24 +37,21 @@ def mean(values: Sequence[float]) -> Estimate:
     """Returns the mean of independent values with its standard error, s / sqrt(n)."""
     if not values:
         return Estimate(None, None, "none of its docs was judged", 0)
-    column = np.asarray(values, dtype=float)
-    if len(column) == 1:
-        return Estimate(float(column[0]), None, "a single doc has no standard error", 1)
-    return Estimate(float(column.mean()), float(column.std(ddof=1) / math.sqrt(len(column))), "", len(column))
+    if len(values) == 1:
+        return Estimate(float(values[0]), None, "a single doc has no standard error", 1)
+    return Estimate(float(np.mean(values)), float(sem(values)), "", len(values))
 
 
 def unweighted_mean(parts: Sequence[Estimate]) -> Estimate:
     """Returns the mean of independent estimates, each counted once whatever its size; the error adds in squares."""
-    values = [part.value for part in parts]
     missing = next((part for part in parts if part.value is None), None)
-    if not parts or missing:
-        return Estimate(None, None, missing.reason if missing else "nothing to average")
+    if missing:
+        return Estimate(None, None, missing.reason)
     n = sum(part.n or 0 for part in parts)
-    average = sum(value for value in values if value is not None) / len(parts)
-    errors = [part.stderr for part in parts]
-    if any(error is None for error in errors):
+    average = sum(part.value or 0 for part in parts) / len(parts)
+    if any(part.stderr is None for part in parts):
         return Estimate(average, None, "one of its parts has no standard error", n)
-    return Estimate(average, math.sqrt(sum(error**2 for error in errors if error is not None)) / len(parts), "", n)
+    return Estimate(average, math.hypot(*(part.stderr or 0 for part in parts)) / len(parts), "", n)
 
 
 def bootstrap_intervals(
@@ -91,16 +89,13 @@ def bootstrap_intervals(
 
 def histogram(values: Sequence[float], start: float = 1.0, stop: float = 10.0, step: float = 0.5) -> list[int]:
     """Counts values by the nearest multiple of step from start to stop (half-way values go up)."""
-    bins = round((stop - start) / step) + 1
-    counts = [0] * bins
-    for value in values:
-        place = math.floor((value - start) / step + 0.5)
-        counts[min(max(place, 0), bins - 1)] += 1
-    return counts
+    last = round((stop - start) / step)
+    places = np.floor((np.asarray(values, dtype=float) - start) / step + 0.5).clip(0, last).astype(int)
+    return np.bincount(places, minlength=last + 1).tolist()
 
 
 def normal_interval(estimate: Estimate) -> tuple[float, float] | None:
-    """Returns the 95 % interval of an estimate under a normal law, or None without a standard error."""
+    """Returns the 95% interval of an estimate under a normal law, or None without a standard error."""
     if estimate.value is None or estimate.stderr is None:
         return None
     return estimate.value - Z95 * estimate.stderr, estimate.value + Z95 * estimate.stderr

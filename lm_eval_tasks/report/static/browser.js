@@ -32,7 +32,7 @@ class Browser {
       form.append(el("label", {}, el("span", { text: label }), node));
     };
     const { runs, filters, sorts } = this.view;
-    if (runs.length > 1) select("run", T("Filter by the answers of"), runs.map((run, index) => [index, run.label]));
+    if (runs.length > 1) select("run", T("Filter by answers of"), runs.map((run, index) => [index, run.label]));
     for (const { name, label, options } of filters) {
       if (options.length > 1) select(name, label, [["", T("all")], ...options]);
     }

@@ -1,4 +1,4 @@
-// What the two benchmarks show of a sample.
+// What each benchmark shows of a sample.
 const swatch = (run) => el("i", { class: `swatch ${hue(run.series)}`, "aria-hidden": "true" });
 const fact = (name, value) => el("span", { class: "fact" }, el("span", { text: `${name} ` }), said("b", value));
 const distinct = (docs, pick) => [...new Set(docs.map(pick))].sort().map((value) => [value, value ? T(value) : T("(none)")]);
@@ -6,7 +6,7 @@ const MARKS = { win: "▲", tie: "=", loss: "▼", unjudged: "", absent: "" };
 const LEVELS = ["none", "low", "medium", "high"];
 const known = (values) => values.filter((value) => value !== null && value !== undefined);
 const spread = (values) => (values.length < 2 ? null : Math.max(...values) - Math.min(...values));
-const share = (part, whole) => `${((100 * part) / whole).toFixed(0)} %`;
+const share = (part, whole) => `${((100 * part) / whole).toFixed(0)}%`;
 
 const outcome = (answer) => {
   if (!answer) return "absent";
@@ -14,11 +14,22 @@ const outcome = (answer) => {
   return answer.sc > answer.rf ? "win" : answer.sc === answer.rf ? "tie" : "loss";
 };
 
-const flagFilter = (docs, flags) => ({
-  name: "flag", label: T("Remarkable"),
-  options: [["*", T("anything")], ...[...new Set(docs.flatMap((doc) => doc.x.flatMap((answer) => answer?.fl ?? [])))].sort().map((flag) => [flag, T(flags[flag] ?? flag)])],
+// Filters, sorts and sums. `pick` takes a doc, or the answer of the run that is filtered by.
+const ofDoc = (name, label, docs, pick) => ({ name, label, options: distinct(docs, pick), test: (doc, _, value) => pick(doc) === value });
+const ofAnswer = (name, label, pick, values) => ({
+  name, label, options: values.map((value) => [value, T(value)]), test: (_, answer, value) => pick(answer) === value,
+});
+const byAnswer = (label, way, pick) => ({ label: T(label), way, key: (_, answer) => (answer ? pick(answer) ?? null : null) });
+const mostApart = (runs) => (runs.length > 1 ? [{ label: T("largest difference between runs first"), way: -1, key: (doc) => spread(known(doc.x.map((answer) => answer?.sc))) }] : []);
+const flagFilter = (docs) => ({
+  name: "flag", label: T("Flagged"),
+  options: [["*", T("any flag")], ...[...new Set(docs.flatMap((doc) => doc.x.flatMap((answer) => answer?.fl ?? [])))].sort().map((flag) => [flag, T(report.flags[flag] ?? flag)])],
   test: (_, answer, value) => Boolean(answer) && (value === "*" ? answer.fl.length > 0 : answer.fl.includes(value)),
 });
+const mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : NaN);
+// One line for each run of the samples that are listed now.
+const perRun = (runs, words) => (shown) => runs.map((run, index) => el("span", { class: "mean", title: run.label },
+  runs.length > 1 ? swatch(run) : null, words(shown.map((doc) => doc.x[index]).filter(Boolean))));
 
 // The judge's prompt as it was stored, with the texts of this sample in their places.
 const wholePrompt = ({ system, template }, fields) => {
@@ -51,18 +62,18 @@ const verdict = (judgement, air, prompt, fields) => {
 };
 
 // figures: nodes for the head of the card; fields(order): the texts in the judge's prompt.
-const answerCard = (view, index, answer, { air, figures, fields, between }) => {
-  const run = view.runs[index];
+const answerCard = (run, answer, { air, figures, fields, between, unjudged }) => {
   const card = el("div", { class: "answer" },
-    el("header", {}, swatch(run), said("b", run.label), ...figures, ...(answer?.fl ?? []).map((flag) => said("span", T(view.flags[flag] ?? flag), "tag flag"))));
+    el("header", {}, swatch(run), said("b", run.label), ...figures, ...(answer?.fl ?? []).map((flag) => said("span", T(report.flags[flag] ?? flag), "tag flag"))));
   if (!answer) {
     card.append(el("p", { class: "muted", text: T("This run has no answer to this doc.") }));
     return card;
   }
   card.append(answer.p ? said("p", answer.p, "prose") : el("p", { class: "muted", text: T("(empty answer)") }));
-  if (!answer.j) card.append(said("p", `${T("Could not be judged; excluded from every score")}: ${T(answer.why)}`, "why"));
+  if (!answer.j) card.append(said("p", `${T(unjudged ?? "Could not be judged; excluded from every score")}: ${T(answer.why)}`, "why"));
   if (answer.said) card.append(said("p", `${T("The server's words")}: ${answer.said}`, "why"));
   if (between) card.append(between);
+  if (!fields) return card;
   const many = answer.v.length;
   if (!many) card.append(el("p", { class: "muted", text: T("No verdict was logged.") }));
   else card.append(el("details", { class: "verdicts", open: air },
@@ -71,71 +82,105 @@ const answerCard = (view, index, answer, { air, figures, fields, between }) => {
   return card;
 };
 
-const rowText = (doc, parts) => el("div", { class: "what" },
-  said("span", doc.q, "q"),
-  el("span", { class: "sub" }, ...parts.filter(Boolean).map((part) => said("bdi", T(part)))));
+const texts = (doc) => [doc.q, doc.r, doc.m, doc.id, doc.f, doc.t, doc.s, doc.w, ...(doc.ch ?? []).flat(), ...doc.x.flatMap((answer) => (answer ? [answer.p, ...answer.v.map((v) => v.y)] : []))].join("\n");
 
-const chip = (run, many, css, text, title) => el("span", { class: `${css} edge ${many ? hue(run.series) : ""}`, text, title: `${run.label}: ${title}` });
-const question = (doc) => said("h3", doc.q, doc.q.length > 240 ? "question long" : "question");
-const texts = (doc) => [doc.q, doc.r, doc.m, doc.id, doc.f, doc.t, doc.s, doc.w, ...doc.x.flatMap((answer) => (answer ? [answer.p, ...answer.v.map((v) => v.y)] : []))].join("\n");
+// spec: filters, sorts, summary; chip(answer) -> [css, text, title]; parts(doc) and facts(doc) of a doc; before and
+// after the answers what belongs to the doc; card(doc, answer): what answerCard takes.
+const makeView = ({ docs, runs }, { chip, parts, facts, before, after = () => [], card, sorts, ...spec }) => ({
+  docs, runs, haystack: texts, sorts: [{ label: T("as in the data") }, ...sorts], ...spec,
+  row: (doc) => [
+    el("div", { class: "what" }, said("span", doc.q, "q"), el("span", { class: "sub" }, ...parts(doc).filter(Boolean).map((part) => said("bdi", T(part))))),
+    el("div", { class: "scores" }, ...doc.x.map((answer, index) => {
+      const [css, text, title] = chip(answer);
+      return el("span", { class: `${css} edge ${runs.length > 1 ? hue(runs[index].series) : ""}`, text, title: `${runs[index].label}: ${title}` });
+    })),
+  ],
+  detail: (doc) => [
+    el("p", { class: "facts" }, ...facts(doc), fact(T("id"), doc.id), known([doc.sec]).length ? fact(T("length"), `${score(doc.sec)} s`) : null),
+    said("h3", doc.q, doc.q.length > 240 ? "question long" : "question"),
+    ...(doc.no === undefined ? [] : [player(doc.a, doc.no)]), ...(before?.(doc) ?? []),
+    ...doc.x.map((answer, index) => answerCard(runs[index], answer, card(doc, answer))),
+    ...after(doc),
+  ],
+});
 
-const airView = ({ docs, runs, flags }) => {
-  const view = {
-    docs, runs, flags, haystack: texts,
-    filters: [
-      { name: "task", label: T("Task"), options: distinct(docs, (doc) => doc.t), test: (doc, _, value) => doc.t === value },
-      { name: "source", label: T("Source"), options: distinct(docs, (doc) => doc.s), test: (doc, _, value) => doc.s === value },
-      {
-        name: "outcome", label: T("Outcome"), test: (_, answer, value) => outcome(answer) === value,
-        options: [["win", T("win")], ["tie", T("tie")], ["loss", T("loss")], ["unjudged", T("unjudged")]],
+const SCORES = { "0-3": "under 3", "3-5": "3 to 5", "5-7": "5 to 7", "7-9": "7 to 9", "9-11": "9 and 10" };
+const airView = ({ docs, runs }) => makeView({ docs, runs }, {
+  filters: [
+    ofDoc("task", T("Task"), docs, (doc) => doc.t), ofDoc("source", T("Source"), docs, (doc) => doc.s),
+    ofAnswer("outcome", T("Outcome"), outcome, ["win", "tie", "loss", "unjudged"]),
+    {
+      name: "score", label: T("Score"), options: Object.entries(SCORES).map(([range, words]) => [range, T(words)]),
+      test: (_, answer, value) => {
+        const [low, high] = value.split("-").map(Number);
+        return answer && answer.sc !== null && answer.sc >= low && answer.sc < high;
       },
-      {
-        name: "score", label: T("Score"),
-        options: [["0-3", T("under 3")], ["3-5", T("3 to 5")], ["5-7", T("5 to 7")], ["7-9", T("7 to 9")], ["9-11", T("9 and 10")]],
-        test: (_, answer, value) => {
-          const [low, high] = value.split("-").map(Number);
-          return answer && answer.sc !== null && answer.sc >= low && answer.sc < high;
-        },
-      },
-      flagFilter(docs, flags),
+    },
+    flagFilter(docs),
+  ],
+  sorts: [
+    byAnswer("lowest score first", 1, (answer) => answer.sc), byAnswer("highest score first", -1, (answer) => answer.sc),
+    byAnswer("largest position gap first", -1, (answer) => (answer.gap === null ? null : Math.abs(answer.gap))),
+    ...mostApart(runs),
+  ],
+  summary: perRun(runs, (answers) => {
+    const scores = known(answers.map((answer) => answer.sc));
+    return T("mean {mean} of {n} judged", { mean: scores.length ? mean(scores).toFixed(2) : "–", n: count(scores.length) });
+  }),
+  parts: (doc) => [doc.t, doc.s],
+  chip: (answer) => [`score ${outcome(answer)}`, `${score(answer?.sc)} ${MARKS[outcome(answer)]}`, T(outcome(answer))],
+  facts: (doc) => [fact(T("task"), doc.t), fact(T("source"), doc.s)],
+  card: (doc, answer) => ({
+    air: true,
+    figures: !answer || answer.sc === null ? [] : [
+      el("span", { class: `score ${outcome(answer)}`, text: `${score(answer.sc)} ${MARKS[outcome(answer)]}` }),
+      el("span", { class: "muted", text: `${T(outcome(answer))}, ${T("reference")} ${score(answer.rf)}${answer.gap === null ? "" : `, ${T("position gap")} ${signed(answer.gap)}`}` }),
     ],
-    sorts: [
-      { label: T("as in the data") },
-      { label: T("lowest score first"), way: 1, key: (_, answer) => answer?.sc ?? null },
-      { label: T("highest score first"), way: -1, key: (_, answer) => answer?.sc ?? null },
-      { label: T("largest position gap first"), way: -1, key: (_, answer) => (answer?.gap == null ? null : Math.abs(answer.gap)) },
-      ...(runs.length > 1 ? [{ label: T("runs most apart first"), way: -1, key: (doc) => spread(known(doc.x.map((answer) => answer?.sc))) }] : []),
-    ],
-    summary: (shown) => runs.flatMap((run, index) => {
-      const scores = known(shown.map((doc) => doc.x[index]?.sc));
-      const mean = scores.length ? (scores.reduce((a, b) => a + b, 0) / scores.length).toFixed(2) : "–";
-      return [el("span", { class: "mean", title: run.label }, runs.length > 1 ? swatch(run) : null, T("mean {mean} of {n} judged", { mean, n: count(scores.length) }))];
-    }),
-    row: (doc) => [
-      rowText(doc, [doc.t, doc.s]),
-      el("div", { class: "scores" }, ...doc.x.map((answer, index) => chip(runs[index], runs.length > 1, `score ${outcome(answer)}`, `${score(answer?.sc)} ${MARKS[outcome(answer)]}`, T(outcome(answer))))),
-    ],
-    detail: (doc) => [
-      el("p", { class: "facts" }, fact(T("task"), doc.t), fact(T("source"), doc.s), fact(T("id"), doc.id), doc.sec === null ? null : fact(T("length"), `${score(doc.sec)} s`)),
-      question(doc),
-      player(doc.a, doc.no),
-      ...doc.x.map((answer, index) => answerCard(view, index, answer, {
-        air: true,
-        figures: !answer || answer.sc === null ? [] : [
-          el("span", { class: `score ${outcome(answer)}`, text: `${score(answer.sc)} ${MARKS[outcome(answer)]}` }),
-          el("span", { class: "muted", text: `${T(outcome(answer))}, ${T("reference")} ${score(answer.rf)}${answer.gap === null ? "" : `, ${T("position gap")} ${signed(answer.gap)}`}` }),
-        ],
-        fields: (order) => {
-          const sides = order === "prediction_first" ? [answer.p, doc.r] : [doc.r, answer.p];
-          return { meta_info: doc.m, question: doc.q, answer_1: sides[0], answer_2: sides[1] };
-        },
-      })),
-      el("h4", { text: T("Reference answer") }), said("p", doc.r, "prose"),
-      el("h4", { text: T("Audio description given to the judge") }), said("p", doc.m, "prose small"),
-    ],
-  };
-  return view;
+    fields: (order) => {
+      const sides = order === "prediction_first" ? [answer.p, doc.r] : [doc.r, answer.p];
+      return { meta_info: doc.m, question: doc.q, answer_1: sides[0], answer_2: sides[1] };
+    },
+  }),
+  after: (doc) => [
+    el("h4", { text: T("Reference answer") }), said("p", doc.r, "prose"),
+    el("h4", { text: T("Audio description given to the judge") }), said("p", doc.m, "prose small"),
+  ],
+});
+
+// An answer to a choice is right or wrong, holds no letter, or was not given.
+const LETTERS = { right: ["win", "✓"], wrong: ["loss", "✗"], "no letter": ["tie", "?"], unanswered: ["unjudged", ""], absent: ["absent", ""] };
+const choice = (answer) => (!answer ? "absent" : !answer.j ? "unanswered" : !answer.lt ? "no letter" : answer.sc ? "right" : "wrong");
+const letterChip = (answer) => {
+  const [css, mark] = LETTERS[choice(answer)];
+  return [`score ${css}`, `${answer?.lt || "–"} ${mark}`, T(choice(answer))];
 };
+
+const foundationView = ({ docs, runs }) => makeView({ docs, runs }, {
+  filters: [
+    ofDoc("task", T("Task"), docs, (doc) => doc.t), ofDoc("source", T("Source"), docs, (doc) => doc.s),
+    ofAnswer("outcome", T("Result"), choice, ["right", "wrong", "no letter", "unanswered"]), flagFilter(docs),
+  ],
+  sorts: [
+    byAnswer("wrong answers first", 1, (answer) => answer.sc),
+    ...mostApart(runs),
+  ],
+  summary: perRun(runs, (answers) => {
+    const scores = known(answers.map((answer) => answer.sc));
+    return T("{share} right of {n} scored", { share: scores.length ? share(mean(scores), 1) : "–", n: count(scores.length) });
+  }),
+  parts: (doc) => [doc.t, doc.s],
+  chip: letterChip,
+  facts: (doc) => [fact(T("task"), doc.t), fact(T("source"), doc.s)],
+  before: (doc) => [el("ul", { class: "choices" }, ...doc.ch.map(([letter, words]) => el("li", { class: letter === doc.r ? "key" : "" },
+    el("b", { text: letter }), said("span", words), letter === doc.r ? el("span", { class: "muted", text: T("the answer") }) : null)))],
+  card: (doc, answer) => {
+    const [css, text, title] = letterChip(answer);
+    return {
+      unjudged: "Unanswered; excluded from every score",
+      figures: answer ? [el("span", { class: css, text }), el("span", { class: "muted", text: title })] : [],
+    };
+  },
+});
 
 // The traits stand under the class they belong to; `places` are those in `names`, the class first.
 const levelList = (answer, names, places) => el("div", { class: "levels" }, ...places.map((group) => el("ul", {},
@@ -145,58 +190,43 @@ const levelList = (answer, names, places) => el("div", { class: "levels" }, ...p
       el("span", { text: T(names[place]) }), el("b", { text: known([level]).length ? T(LEVELS[level]) : "–" }));
   }))));
 
-const intimaView = ({ docs, runs, flags, names, places }) => {
-  const labels = ["reinforcing", "mixed", "boundary", "neutral", "unjudged"], many = runs.length > 1;
-  const view = {
-    docs, runs, flags, haystack: texts,
-    filters: [
-      { name: "category", label: T("Category"), options: distinct(docs, (doc) => doc.t), test: (doc, _, value) => doc.t === value },
-      { name: "code", label: T("Behaviour"), options: distinct(docs, (doc) => doc.s), test: (doc, _, value) => doc.s === value },
-      {
-        name: "label", label: T("Label"), options: labels.map((label) => [label, T(label)]),
-        test: (_, answer, value) => (value === "unjudged" ? Boolean(answer) && !answer.j : answer?.lb === value),
-      },
-      {
-        name: "trait", label: T("Medium or high in"), options: names.map((name, index) => [String(index), T(name)]),
-        test: (_, answer, value) => (answer?.lv?.[Number(value)] ?? 0) >= 2,
-      },
-      flagFilter(docs, flags),
-      { name: "writer", label: T("Prompt written by"), options: distinct(docs, (doc) => doc.w), test: (doc, _, value) => doc.w === value },
-    ],
-    sorts: [
-      { label: T("as in the data") },
-      { label: T("most reinforcing first"), way: -1, key: (_, answer) => answer?.lv?.[0] ?? null },
-      { label: T("most boundary-maintaining first"), way: -1, key: (_, answer) => answer?.lv?.[1] ?? null },
-    ],
-    summary: (shown) => runs.map((run, index) => {
-      const found = shown.map((doc) => doc.x[index]?.lb).filter(Boolean);
-      const shares = labels.slice(0, 4).map((label) => `${T(label)} ${share(found.filter((one) => one === label).length, found.length || 1)}`);
-      return el("span", { class: "mean", title: run.label }, many ? swatch(run) : null, shares.join(", "));
-    }),
-    row: (doc) => [
-      rowText(doc, [doc.s, doc.t]),
-      el("div", { class: "scores" }, ...doc.x.map((answer, index) => {
-        const label = answer?.lb || "unjudged", word = T(label);
-        return chip(runs[index], many, `label ${label}`, runs.length < 3 ? word : word.slice(0, 1).toUpperCase(), word);
-      })),
-    ],
-    detail: (doc) => [
-      el("p", { class: "facts" }, fact(T("category"), T(doc.t)), fact(T("behaviour"), doc.s), fact(T("prompt written by"), doc.w), fact(T("id"), doc.id)),
-      question(doc),
-      ...doc.x.map((answer, index) => answerCard(view, index, answer, {
-        air: false,
-        figures: answer?.lb ? [el("span", { class: `label ${answer.lb}`, text: T(answer.lb) })] : [],
-        fields: () => ({ prompt: doc.q, answer: answer.p }),
-        between: answer?.lv ? levelList(answer, names, places) : null,
-      })),
-    ],
-  };
-  return view;
-};
+const LABELS = ["reinforcing", "mixed", "boundary", "neutral", "unjudged"];
+const labelOf = (answer) => answer?.lb || "unjudged";
+const intimaView = ({ docs, runs }) => makeView({ docs, runs }, {
+  filters: [
+    ofDoc("category", T("Category"), docs, (doc) => doc.t), ofDoc("code", T("Behaviour"), docs, (doc) => doc.s),
+    ofAnswer("label", T("Label"), (answer) => answer && labelOf(answer), LABELS),
+    {
+      name: "trait", label: T("Medium or high in"), options: report.names.map((name, index) => [String(index), T(name)]),
+      test: (_, answer, value) => (answer?.lv?.[Number(value)] ?? 0) >= 2,
+    },
+    flagFilter(docs), ofDoc("writer", T("Prompt written by"), docs, (doc) => doc.w),
+  ],
+  sorts: [
+    byAnswer("most reinforcing first", -1, (answer) => answer.lv?.[0]),
+    byAnswer("most boundary-maintaining first", -1, (answer) => answer.lv?.[1]),
+  ],
+  summary: perRun(runs, (answers) => {
+    const found = answers.map((answer) => answer.lb).filter(Boolean);
+    return LABELS.slice(0, 4).map((label) => `${T(label)} ${share(found.filter((one) => one === label).length, found.length || 1)}`).join(", ");
+  }),
+  parts: (doc) => [doc.s, doc.t],
+  chip: (answer) => {
+    const word = T(labelOf(answer));
+    return [`label ${labelOf(answer)}`, runs.length < 3 ? word : word.slice(0, 1).toUpperCase(), word];
+  },
+  facts: (doc) => [fact(T("category"), T(doc.t)), fact(T("behaviour"), doc.s), fact(T("prompt written by"), doc.w)],
+  card: (doc, answer) => ({
+    figures: answer?.lb ? [el("span", { class: `label ${answer.lb}`, text: T(answer.lb) })] : [],
+    fields: () => ({ prompt: doc.q, answer: answer.p }),
+    between: answer?.lv ? levelList(answer, report.names, report.places) : null,
+  }),
+});
 
+const VIEWS = { air: airView, foundation: foundationView, intima: intimaView };
 const browsers = {};
 const follow = () => {
-  const [, name, key] = /^#(air|intima)-doc-([0-9a-f]+)$/.exec(location.hash) ?? [];
+  const [, name, key] = /^#(\w+)-doc-([0-9a-f]+)$/.exec(location.hash) ?? [];
   if (name && browsers[name]?.reveal(key)) document.getElementById(`browser-${name}`).scrollIntoView();
 };
 
@@ -212,7 +242,7 @@ const start = () => {
     remember("report-language", other);
     start();
   };
-  for (const [name, make] of [["air", airView], ["intima", intimaView]]) {
+  for (const [name, make] of Object.entries(VIEWS)) {
     const root = document.getElementById(`browser-${name}`);
     if (!root) continue;
     root.hidden = false;
