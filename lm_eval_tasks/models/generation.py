@@ -71,6 +71,7 @@ class Generation:
         self._seen: dict[str, str] = {}  # reason -> what the server said first
         self._first: str | None = None  # the first failure for which there is a remedy
         self._resumes = compat.resumes(model)  # answers of this run, of which the other requests are left
+        compat.keep_without_waiting(model)
 
     async def run(self) -> None:
         """Send everything."""
