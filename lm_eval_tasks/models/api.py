@@ -39,8 +39,8 @@ class AudioChatCompletions(LocalChatCompletion):
     At most ``num_concurrent`` requests exist at a time; ``max_retries`` and ``timeout`` are those of lm-eval, and
     ``patience`` the seconds without any success after which the server has gone. What has no answer in the end becomes
     ``Unanswered`` where the instance carries ``may_stay_unanswered``, and else an error once all others are answered.
-    An instance's ``on_answer``, where it has one, gets the instance and its answer the moment that is there (in the
-    thread of the event loop).
+    An instance's ``on_answer``, where it has one, gets the instance and its answer the moment that is there (in a
+    thread of its own).
     """
 
     def __init__(

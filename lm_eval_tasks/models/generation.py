@@ -110,11 +110,14 @@ class Generation:
             if outcome.remedy and self._first is None:
                 self._first = outcome.explained()
             return self._without(answer.reason, answer.detail)
+        await asyncio.to_thread(self._keep, request, answer)
+        return answer
+
+    def _keep(self, request: Instance, answer: str) -> None:
         compat.keep_answer(self.model, request, answer)
         hand_over = getattr(request, "on_answer", None)
         if hand_over:
             hand_over(request, answer)
-        return answer
 
     def _without(self, reason: str, words: str) -> Unanswered:
         if reason not in self._seen:
