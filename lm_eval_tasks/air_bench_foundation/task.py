@@ -15,7 +15,7 @@ from lm_eval_tasks.air_bench_foundation import scoring
 from lm_eval_tasks.air_bench_foundation.data import FOUNDATION, SAMPLE
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.audio_task import AudioTask
-from lm_eval_tasks.harness.identity import sign
+from lm_eval_tasks.harness.identity import identity_of, sign
 from lm_eval_tasks.harness.ranks import over_ranks
 from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.runs.answers import Answer, Unanswered, finish_reason, storable_answer
@@ -52,10 +52,11 @@ class FoundationTask(AudioTask):
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         compat.set_requests(self, [Request(**vars(instance)) for instance in self.instances])
         model = compat.model_behind(options)
-        sign(self.instances, model)
         self._ranks = world_size
         shape = [self.BENCHMARK, json.dumps(self.config.metadata, sort_keys=True, default=str)]
+        shape += [json.dumps(identity_of(model), sort_keys=True)]
         shape += [str(tuple(instance.args[:2])) for instance in self.instances]
+        sign(self.instances, model)  # after that: hashes of clips may not be known before they are sent
         self.begin("\n".join(shape), rank, compat.concurrency(model))
 
     def apply_filters(self) -> None:

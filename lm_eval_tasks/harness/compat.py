@@ -138,7 +138,7 @@ def keep_answer(model: LM, request: Instance, answer: str) -> None:
 
 
 def keep_without_waiting(model: LM) -> None:
-    """Let nobody wait while ``--use_cache`` stores an answer: its own thread still commits each one when its turn comes."""
+    """Let nobody wait while ``--use_cache`` stores an answer; its own thread still commits each one."""
     answers = answers_kept(model)
     if hasattr(answers, "autocommit"):  # of the calls: that of the thread is another one and stays
         answers.autocommit = False

@@ -35,7 +35,9 @@ class Model(Protocol):
     world_size: int
 
     def server(self) -> server.Server: ...
-    def request_of(self, chat: Any, gen_kwargs: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., Any] | None]: ...
+    def request_of(
+        self, chat: Any, gen_kwargs: dict[str, Any]
+    ) -> tuple[dict[str, Any], Callable[..., Any] | None, Any]: ...
     def answer_of(self, outcome: Outcome, gen_kwargs: dict[str, Any], without: tuple[str, ...]) -> str: ...
 
 
@@ -99,9 +101,10 @@ class Generation:
         """One answer, stored and handed on the moment it is there."""
         chat, gen_kwargs = request.args
         try:
-            body, encode = await asyncio.to_thread(self.model.request_of, chat, gen_kwargs)
+            body, encode, sent = await asyncio.to_thread(self.model.request_of, chat, gen_kwargs)
         except BadAudio as error:
             return self._without("audio gone or damaged", str(error))
+        request.arguments = (sent, gen_kwargs)  # by which its answer is kept
         outcome = await client.ask(body, encode)
         if outcome.reason == server.NOT_ASKED or outcome.kind is Kind.HOPELESS:
             return Unanswered(NOT_ASKED, outcome.words)
