@@ -12,6 +12,7 @@ from conftest import forget_judges
 from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
 
+import lm_eval_tasks.models  # noqa: F401 - registers the model
 from lm_eval_tasks import INCLUDE_PATH
 
 ALL = "air_bench_chat"
