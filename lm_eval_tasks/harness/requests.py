@@ -16,6 +16,10 @@ from lm_eval_tasks.runs.answers import Answer, Unanswered
 NO_ANSWER = "no answer"
 """How the reason of a doc begins that the model did not answer."""
 
+ROOM = 0.25
+"""Seconds that the next request to a model's server may wait until the judge has room for a question: a model that is
+faster than its judge then leaves it its share of the CPU."""
+
 EMPTY_ANSWER = "empty answer: failure or silence cannot be told apart with this model"
 """The reason of a doc whose answer is empty, where the model is none that tells why."""
 
@@ -132,7 +136,9 @@ def questions_ahead(
                 yield asked, question
 
 
-def ask_early(judge: Judge, filters: Sequence[Any], questions: Questions, instance: Instance, answer: str) -> None:
+def ask_early(
+    judge: Judge, filters: Sequence[Any], questions: Questions, wait: float, instance: Instance, answer: str
+) -> None:
     """Put the questions about one answer while the model is still answering others.
 
     Nothing is done with the outcome here: the same questions are put again when all answers are there.
@@ -140,7 +146,7 @@ def ask_early(judge: Judge, filters: Sequence[Any], questions: Questions, instan
     alone = copy.copy(instance)
     alone.resps = [answer]
     for _, question in questions_ahead([alone], filters, questions):
-        judge.submit(question)
+        judge.submit(question, wait)
 
 
 def _why_missing(instance: Instance, repeat: int, judge_empty: bool) -> str | None:

@@ -26,6 +26,7 @@ from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.harness.requests import (
     EMPTY_ANSWER,
     NO_ANSWER,
+    ROOM,
     Asked,
     JudgedRequest,
     Questionnaire,
@@ -136,7 +137,8 @@ class JudgedTask(PackTask):
             if not judge.cache.is_finished(self._run_key):
                 judge.check_batches()
         early = self.settings.judge_early and not self.settings.judge_batch
-        hand_over = partial(ask_early, judge, compat.filters_of(self), self.questions)
+        room = ROOM if isinstance(model, compat.TemplateAPI) else 0.0  # a model on this machine waits for nobody
+        hand_over = partial(ask_early, judge, compat.filters_of(self), self.questions, room)
         for instance in self.instances if early else ():
             if instance.repeats == 1:
                 instance.on_answer = hand_over

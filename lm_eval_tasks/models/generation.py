@@ -88,6 +88,7 @@ class Generation:
                 self.answers[index] = await self._answer(client, request)
                 self.bar.update()
 
+        self._keeping = ThreadPoolExecutor(client.server.concurrency, "keep-answer")  # each may wait for the judge
         workers = [asyncio.create_task(work()) for _ in range(client.server.concurrency)]
         try:
             await asyncio.gather(*workers)
@@ -96,6 +97,7 @@ class Generation:
                 worker.cancel()
             self.stopped, self._refuses = client.stopped, client.refuses
             await client.close()
+            self._keeping.shutdown(wait=False)
 
     async def _answer(self, client: server.Client, request: Instance) -> str:
         """One answer, stored and handed on the moment it is there."""
@@ -113,7 +115,7 @@ class Generation:
             if outcome.remedy and self._first is None:
                 self._first = outcome.explained()
             return self._without(answer.reason, answer.detail)
-        await asyncio.to_thread(self._keep, request, answer)
+        await asyncio.get_running_loop().run_in_executor(self._keeping, self._keep, request, answer)
         return answer
 
     def _keep(self, request: Instance, answer: str) -> None:
