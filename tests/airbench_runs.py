@@ -12,6 +12,7 @@ from conftest import forget_judges
 from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
 
+import lm_eval_tasks.models  # noqa: F401 - registers the model
 from lm_eval_tasks import INCLUDE_PATH
 
 ALL = "air_bench_chat"
@@ -38,6 +39,7 @@ def run(
     options: dict[str, Any] | None = None,
     model: dict[str, Any] | None = None,
     include: list[Path] | None = None,
+    kind: str = "local-chat-completions",
     **settings: Any,
 ) -> dict[str, Any]:
     """What ``simple_evaluate`` returns for a run with a judge, an index and a cache of its own, as a new process has.
@@ -49,6 +51,7 @@ def run(
         options: of ``simple_evaluate``.
         model: model arguments.
         include: more folders with YAML files.
+        kind: lm-eval's name of the model's class.
         settings: metadata.
     """
     forget_judges()
@@ -60,9 +63,7 @@ def run(
     address = f"{server.url('model')}/chat/completions"
     arguments = {"model": "listener", "base_url": address, "num_concurrent": 8, "max_retries": 2, **(model or {})}
     given = {"apply_chat_template": True, "bootstrap_iters": 1000, **(options or {})}
-    return simple_evaluate(
-        "local-chat-completions", arguments, tasks=list(tasks or [ALL]), task_manager=manager, **given
-    )
+    return simple_evaluate(kind, arguments, tasks=list(tasks or [ALL]), task_manager=manager, **given)
 
 
 def row(results: dict[str, Any], name: str = "") -> dict[str, Any]:

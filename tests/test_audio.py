@@ -23,7 +23,7 @@ from conftest import write_tone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_eval_tasks.audio.clips import BadAudio, inspect_audio, read_samples
+from lm_eval_tasks.audio.clips import BadAudio, inspect_audio, note_hash, read_samples
 from lm_eval_tasks.audio.encode import audio_part, encoded_audio, file_part
 from lm_eval_tasks.audio.find import find_audio
 from lm_eval_tasks.audio.formats import read_layout
@@ -373,9 +373,11 @@ def test_a_file_replaced_in_place_is_another_reference(tmp_path):
 def test_a_clip_changed_under_the_same_size_and_time_is_another_reference_and_is_not_sent_for_the_first(tmp_path):
     path = write_tone(tmp_path / "clip.wav", 440)
     before = reference(path, part="input_audio")
+    assert encoded_audio(before) and before["hash"]
     write_tone(path, 880)
     os.utime(path, ns=(before["mtime_ns"], before["mtime_ns"]))
     after = reference(path, part="input_audio")
+    note_hash(after)
     assert {key for key in before if before[key] != after[key]} == {"hash"}
     for changed in (before, {**before, "resample": 16000}, {**before, "format": "flac"}):
         with pytest.raises(BadAudio, match="content changed since the run began"):

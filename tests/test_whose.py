@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from airbench_runs import SPEECH_QA, judging, listener, run
 from servers import said
@@ -19,6 +21,26 @@ def test_one_models_answers_are_never_filed_under_anothers_name(airbench_server,
         assert server.calls("model") == calls
         answers = [sample["resps"][0][0] for sample in results["samples"][SPEECH_QA]]
         assert all(answer.startswith(f"{model}: ") for answer in answers)
+
+
+@pytest.mark.parametrize("kind", ["audio-chat-completions", "local-chat-completions"])
+def test_answers_are_kept_by_the_content_of_their_clips(airbench_server, make_data, tmp_path, kind):
+    server, root = airbench_server, make_data(speech_QA=3)
+    clip = root / "Chat" / "speech_QA_iemocap" / "clip 1.wav"
+
+    def calls():
+        server.forget()
+        run(server, root, SPEECH_QA, options={"use_cache": str(tmp_path / "answers")}, kind=kind)
+        return server.calls("model"), server.calls("judge")
+
+    assert calls()[0] == 3
+    assert calls() == (0, 0)
+    before, data = clip.stat(), bytearray(clip.read_bytes())
+    data[-1] ^= 1
+    clip.write_bytes(data)
+    os.utime(clip, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert calls()[0] == 1
+    assert calls() == (0, 0)
 
 
 @pytest.mark.parametrize(("setting", "judged"), [({}, 2), ({"empty_answers": "judge"}, 3)])

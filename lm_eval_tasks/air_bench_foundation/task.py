@@ -15,7 +15,7 @@ from lm_eval_tasks.air_bench_foundation import scoring
 from lm_eval_tasks.air_bench_foundation.data import FOUNDATION, SAMPLE
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.audio_task import AudioTask
-from lm_eval_tasks.harness.identity import sign
+from lm_eval_tasks.harness.identity import identity_of, sign
 from lm_eval_tasks.harness.ranks import over_ranks
 from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.runs.answers import finish_reason, why_missing
@@ -52,11 +52,12 @@ class FoundationTask(AudioTask):
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         compat.set_requests(self, [Request(**vars(instance)) for instance in self.instances])
         model = compat.model_behind(options)
-        sign(self.instances, model)
         self._ranks = world_size
         same = hashlib.sha256(json.dumps(self.config.metadata, sort_keys=True, default=str).encode())
+        same.update(json.dumps(identity_of(model), sort_keys=True).encode())
         for instance in self.instances:
             same.update(str(tuple(instance.args[:2])).encode())
+        sign(self.instances, model)  # after that: hashes of clips may not be known before they are sent
         self.begin(f"{self.BENCHMARK} {same.hexdigest()}", rank, compat.concurrency(model))
 
     def apply_filters(self) -> None:

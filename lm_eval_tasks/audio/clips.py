@@ -36,10 +36,10 @@ class AudioRef(dict):
 
     Keys: ``path`` (absolute), ``format`` (``wav``, ``mp3``, ``flac``, ``ogg``, ``aiff`` and so on, told from the
     content), ``sampling_rate`` (Hz of ``array``), ``native_rate`` (Hz of the file), ``seconds``, ``size`` (bytes),
-    ``mtime_ns`` and ``hash`` (of the content: XXH3, 128 bits). They make a file replaced in place another request to
-    every cache. ``start`` is there if the audio begins behind ID3 tags that do not belong to its format, and
-    ``rewrite`` if its header lacks a size that other programs need, so that it is sent as a new WAV. ``array`` is
-    float32, mono, shape ``(samples,)``. Reading ``repr``, hashing or dumping it touches no file.
+    ``mtime_ns`` and, once its content has been read, ``hash`` (XXH3, 128 bits; see ``note_hash``). They make a file
+    replaced in place another request to every cache. ``start`` is there if the audio begins behind ID3 tags that do
+    not belong to its format, and ``rewrite`` if its header lacks a size that other programs need, so that it is sent as
+    a new WAV. ``array`` is float32, mono, shape ``(samples,)``. Reading ``repr``, hashing or dumping it reads no file.
     """
 
     def __missing__(self, key: str) -> Any:
@@ -56,7 +56,8 @@ def inspect_audio(path: str | Path, max_seconds: float = MAX_SECONDS) -> dict[st
         max_seconds: a longer clip is bad, and so is a file too big for one; neither is decoded.
 
     Returns:
-        The fields of ``AudioRef`` except ``sampling_rate``.
+        The fields of ``AudioRef`` except ``sampling_rate`` and ``hash``: headers tell nearly all, and reading a whole
+        set takes as long as the disk.
 
     Raises:
         BadAudio: missing, no regular file, empty, a Git LFS pointer, header only, truncated, too long or undecodable.
@@ -115,7 +116,6 @@ def _inspect(file: Any, path: str, max_seconds: float) -> dict[str, Any]:
         "seconds": round(frames / rate, 3),
         "size": stat.st_size,
         "mtime_ns": stat.st_mtime_ns,
-        "hash": content_hash(file),
     }
     found |= {"start": layout.start} if layout.start and kind != "mp3" else {}
     return found | ({"rewrite": True} if layout.patch or endless else {})
@@ -150,6 +150,29 @@ def open_clip(path: str) -> Any:
         return open_regular(path)
     except OSError as error:
         raise BadAudio(f"{path}: {error.strerror}; it was there when the run began") from None
+
+
+def note_hash(ref: dict[str, Any]) -> None:
+    """Note the hash of a clip's content in ``ref["hash"]`` unless it is there; reads all of the file then.
+
+    Raises:
+        BadAudio: it has gone, cannot be read, or is not the file that was checked.
+    """
+    if "hash" in ref:
+        return
+    with open_clip(ref["path"]) as file:
+        check_is_same(file, ref)
+        try:
+            ref["hash"] = content_hash(file)
+        except OSError as error:
+            raise BadAudio(f"{ref['path']}: {error.strerror}; it was there when the run began") from None
+
+
+def check_is_same(file: Any, ref: dict[str, Any]) -> None:
+    """Raise ``BadAudio`` if an open file has another size or time than when it was checked."""
+    stat = os.fstat(file.fileno())
+    if any(name in ref and ref[name] != getattr(stat, f"st_{name}") for name in ("size", "mtime_ns")):
+        raise BadAudio(f"{ref['path']}: {CHANGED}")
 
 
 def check_unchanged(file: Any, path: str, expected: str | None) -> None:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import pybase64
 import xxhash
 
-from lm_eval_tasks.audio.clips import CHANGED, check_unchanged, open_clip, read_samples
+from lm_eval_tasks.audio.clips import CHANGED, check_is_same, check_unchanged, note_hash, open_clip, read_samples
 from lm_eval_tasks.errors import BadAudio
 
 _MIME = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "ogg": "audio/ogg"}
@@ -35,31 +35,43 @@ def encoded_audio(ref: dict[str, Any]) -> tuple[mmap.mmap, str]:
 
     Args:
         ref: the fields of ``AudioRef``, ``part`` (how it is sent) and ``resample`` (Hz; None sends the file's own
-            bytes where this way of sending takes its format, and else a WAV of its own rate and channels).
+            bytes where this way of sending takes its format, and else a WAV of its own rate and channels). Gets the
+            ``hash`` of the content if it lacks it.
 
     Raises:
         BadAudio: the file has gone or changed since it was checked, or there is no memory for it.
     """
-    path, expected = ref["path"], ref.get("hash")
+    path = ref["path"]
     try:
         if ref.get("resample"):
-            wav = _wav(read_samples(path, ref["resample"], expected), ref["resample"])
+            note_hash(ref)
+            wav = _wav(read_samples(path, ref["resample"], ref["hash"]), ref["resample"])
         elif ref.get("rewrite") or ref["format"] not in _UNTOUCHED[ref.get("part", "audio_url")]:
-            wav = _as_wav(path, expected)
+            note_hash(ref)
+            wav = _as_wav(path, ref["hash"])
         else:
-            with open_clip(path) as file:
-                size, start = os.fstat(file.fileno()).st_size, ref.get("start", 0)
-                return _base64(file, size, path, expected, start), ref["format"]
-        return _base64(wav, wav.getbuffer().nbytes, path), "wav"
+            return _own_bytes(ref), ref["format"]
+        return _base64(wav, wav.getbuffer().nbytes, path)[0], "wav"
     except MemoryError:
         raise BadAudio(f"{path}: no memory to send it") from None
     except OSError as error:
         raise BadAudio(f"{path}: {error.strerror}; it was there when the run began") from None
 
 
-def _base64(file: BinaryIO | io.FileIO, size: int, path: str, expected: str | None = None, start: int = 0) -> mmap.mmap:
-    """Base64 of a file from ``start`` on, in memory of its own, which goes back to the system when it is not used.
+def _own_bytes(ref: dict[str, Any]) -> mmap.mmap:
+    with open_clip(ref["path"]) as file:
+        if "hash" not in ref:
+            check_is_same(file, ref)
+        text, digest = _base64(file, os.fstat(file.fileno()).st_size, ref["path"], ref.get("start", 0))
+    if ref.setdefault("hash", digest) != digest:
+        raise BadAudio(f"{ref['path']}: {CHANGED}")
+    return text
 
+
+def _base64(file: BinaryIO | io.FileIO, size: int, path: str, start: int = 0) -> tuple[mmap.mmap, str]:
+    """Base64 of a file from ``start`` on, and the hash of all of it.
+
+    The text is in memory of its own, which goes back to the system when it is not used.
     Where malloc puts clips of all sizes, the holes that they leave grow with their number.
     """
     digest = xxhash.xxh3_128(file.read(start))
@@ -76,9 +88,7 @@ def _base64(file: BinaryIO | io.FileIO, size: int, path: str, expected: str | No
         whole = False
     if not whole:
         raise BadAudio(f"{path}: its size changed while it was read")
-    if expected is not None and digest.hexdigest() != expected:
-        raise BadAudio(f"{path}: {CHANGED}")
-    return text
+    return text, digest.hexdigest()
 
 
 def _as_wav(path: str, expected: str | None) -> io.BytesIO:
@@ -120,5 +130,9 @@ def audio_part(ref: dict[str, Any], data: str, form: str) -> dict[str, Any]:
 
 
 def file_part(ref: dict[str, Any]) -> dict[str, Any]:
-    """The part of a chat message that names a clip's file, which the server reads (``audio_part=file_url``)."""
+    """The part of a chat message that names a clip's file, which the server reads (``audio_part=file_url``).
+
+    Notes the file's ``hash``, as ``encoded_audio`` does; raises ``BadAudio`` where it cannot be read.
+    """
+    note_hash(ref)
     return {"type": "audio_url", "audio_url": {"url": Path(ref["path"]).as_uri()}}

@@ -6,13 +6,14 @@ tuple's own item holds the clip by reference, which is what caches, logs and has
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import uuid
 from collections.abc import Callable
 from typing import Any
 
-from lm_eval_tasks.audio.clips import AudioRef
+from lm_eval_tasks.audio.clips import AudioRef, BadAudio, note_hash
 from lm_eval_tasks.audio.encode import audio_part, encoded_audio, file_part
 from lm_eval_tasks.harness.compat import JsonChatStr
 
@@ -60,11 +61,26 @@ class AudioChat(JsonChatStr):
     @property
     def prompt(self) -> str:
         """The messages as JSON as a server takes them. Reads the audio file now; raises ``BadAudio`` if it can't."""
-        messages, encode = self.expanded()
+        messages, encode, _ = self.expanded()
         return b"".join(encode(messages)).decode()
 
-    def expanded(self) -> tuple[list[dict[str, Any]], Callable[[Any], list[bytes | mmap.mmap]]]:
+    def hashed(self) -> AudioChat:
+        """The same chat with the hash of each clip's content; a clip that can't be read has none."""
+        messages = json.loads(self.small)
+        for message in messages:
+            for part in message["content"] if isinstance(message["content"], list) else ():
+                if part.get("type") == REFERENCE:
+                    with contextlib.suppress(BadAudio):  # which will be said when it is to be sent
+                        note_hash(part[REFERENCE])
+        return self._with(messages)
+
+    def _with(self, messages: list[dict[str, Any]]) -> AudioChat:
+        return AudioChat(json.dumps(messages, ensure_ascii=False), *tuple(self)[1:])
+
+    def expanded(self) -> tuple[list[dict[str, Any]], Callable[[Any], list[bytes | mmap.mmap]], AudioChat]:
         """The messages with a mark for each clip's base64 text, and what makes bytes of JSON that holds these marks.
+
+        The third item is this chat with the hash of what was read of each clip.
 
         JSON is made around the marks and then cut there: passing megabytes of base64 through a JSON encoder would cost
         three times as much as the encoding itself. Reads the clips now.
@@ -92,11 +108,14 @@ class AudioChat(JsonChatStr):
                 pieces += [head, data]
             return [*pieces, rest]
 
-        messages = json.loads(self.small)
-        for message in messages:
-            if isinstance(message["content"], list):
-                message["content"] = [expand(part) for part in message["content"]]
-        return messages, encode
+        small = json.loads(self.small)
+        messages = [
+            {**message, "content": [expand(part) for part in message["content"]]}
+            if isinstance(message["content"], list)
+            else message
+            for message in small
+        ]
+        return messages, encode, self._with(small)
 
     def encode(self, encoding: str = "utf-8") -> bytes:
         """The small form in bytes; lm-eval hashes it into the sample's ``prompt_hash``."""

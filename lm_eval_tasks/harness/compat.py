@@ -137,6 +137,13 @@ def keep_answer(model: LM, request: Instance, answer: str) -> None:
     model.cache_hook.add_partial("generate_until", request.args, answer)
 
 
+def keep_without_waiting(model: LM) -> None:
+    """Let nobody wait while ``--use_cache`` stores an answer; its own thread still commits each one."""
+    answers = answers_kept(model)
+    if hasattr(answers, "autocommit"):  # of the calls: that of the thread is another one and stays
+        answers.autocommit = False
+
+
 def resumes(model: LM) -> bool:
     """Whether ``--use_cache`` holds answers, of this run or of others."""
     return bool(model.cache_hook.dbdict)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+from collections import deque
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from lm_eval.api.instance import Instance
 
+from lm_eval_tasks.audio.clips import AudioRef, BadAudio, note_hash
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.chat import AudioChat
 
@@ -46,10 +51,16 @@ def sign(requests: Iterable[Instance], model: Any) -> None:
     A chat carries it itself, and what goes beside a prompt (audio for a model of this machine) does. A plain prompt has
     no place for it: then the cache is marked as this model's.
 
+    The hash of a clip's content belongs to it as well. A model that notes it when it sends the clip needs it here only
+    where some answer is kept already that could be taken for this request's: so a set is read once.
+
     Raises:
         ValueError: the cache holds answers of another model, or of nobody knows whom.
     """
     name, plain = json.dumps(identity_of(model), sort_keys=True), False
+    requests = list(requests)
+    if not getattr(model, "notes_hashes", False) or compat.answers_kept(model):
+        _note_hashes(requests)
     for request in requests:
         prompt, *rest = request.args
         if isinstance(prompt, compat.JsonChatStr):
@@ -61,6 +72,20 @@ def sign(requests: Iterable[Instance], model: Any) -> None:
             plain = True
     if plain:
         _mark(model, name)
+
+
+def _note_hashes(requests: list[Instance]) -> None:
+    def note(request: Instance) -> None:
+        prompt, *rest = request.args
+        if isinstance(prompt, AudioChat):
+            request.arguments = (prompt.hashed(), *rest)
+        for ref in rest[1].get("audio", ()) if len(rest) > 1 and isinstance(rest[1], dict) else ():
+            if isinstance(ref, AudioRef):
+                with contextlib.suppress(BadAudio):  # which will be said when it is decoded
+                    note_hash(ref)
+
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1), "hash-audio") as pool:
+        deque(pool.map(note, requests), maxlen=0)
 
 
 def _mark(model: Any, name: str) -> None:

@@ -13,6 +13,10 @@ from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question
 from lm_eval_tasks.runs.answers import why_missing
 
+ROOM = 0.25
+"""Seconds that the next request to a model's server may wait until the judge has room for a question: a model that is
+faster than its judge then leaves it its share of the CPU."""
+
 Questions = Callable[[dict[str, Any], str, int], dict[tuple[str, int], Question]]
 """From a doc, an answer and which of several answers to the same doc it is, to the questions about it by name
 and by which of several times they are put."""
@@ -129,7 +133,9 @@ def questions_ahead(
                 yield asked, question
 
 
-def ask_early(judge: Judge, filters: Sequence[Any], questions: Questions, instance: Instance, answer: str) -> None:
+def ask_early(
+    judge: Judge, filters: Sequence[Any], questions: Questions, wait: float, instance: Instance, answer: str
+) -> None:
     """Put the questions about one answer while the model is still answering others.
 
     Nothing is done with the outcome here: the same questions are put again when all answers are there.
@@ -137,4 +143,4 @@ def ask_early(judge: Judge, filters: Sequence[Any], questions: Questions, instan
     alone = copy.copy(instance)
     alone.resps = [answer]
     for _, question in questions_ahead([alone], filters, questions):
-        judge.submit(question)
+        judge.submit(question, wait)

@@ -19,11 +19,12 @@ from typing import Any
 
 from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness import compat, notes, together
-from lm_eval_tasks.harness.identity import sign
+from lm_eval_tasks.harness.identity import identity_of, sign
 from lm_eval_tasks.harness.pack_task import PackTask
 from lm_eval_tasks.harness.ranks import over_ranks
 from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.harness.requests import (
+    ROOM,
     Asked,
     JudgedRequest,
     Questionnaire,
@@ -126,12 +127,12 @@ class JudgedTask(PackTask):
         self._run_options = {"rank": rank, "ranks": world_size, **options}
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         compat.set_requests(self, [JudgedRequest(**vars(instance)) for instance in self.instances])
-        if not self._replayed:
-            sign(self.instances, compat.model_behind(options))
-            self._sent = notes.generation_sent(compat.model_behind(options), self.instances)
         self._ranks = world_size
         model = compat.model_behind(options)
-        self._run_key = self._fingerprint(model)
+        self._run_key = self._fingerprint(model)  # before hashes of clips are known, which come when they are sent
+        if not self._replayed:
+            sign(self.instances, model)
+            self._sent = notes.generation_sent(model, self.instances)
         self.begin(self._run_key, rank, self.settings.judge_concurrency + compat.concurrency(model))
         if self._predicts_only():
             together.passed(self)
@@ -147,7 +148,8 @@ class JudgedTask(PackTask):
             if not self.is_finished():
                 judge.check_batches()
         elif self.settings.judge_early:
-            hand_over = partial(ask_early, judge, compat.filters_of(self), self.all_questions)
+            room = ROOM if isinstance(model, compat.TemplateAPI) else 0.0  # a model on this machine waits for nobody
+            hand_over = partial(ask_early, judge, compat.filters_of(self), self.all_questions, room)
             for instance in (instance for instance in self.instances if instance.repeats == 1):
                 instance.on_answer, instance.progress = hand_over, judge.early.progress
                 judge.early.expected += self._calls_a_doc()
@@ -271,8 +273,7 @@ class JudgedTask(PackTask):
     def _fingerprint(self, model: Any) -> str:
         """Identifies this command's requests and settings, so that doing a finished one again needs no trial call."""
         metadata = json.dumps(self.config.metadata, sort_keys=True, default=str)
-        named = [type(model).__name__, *(getattr(model, name, None) for name in ("model", "base_url"))]
-        shape = [str(name) for name in named if isinstance(name, str)]  # in Python the metadata may not tell the model
+        shape = [json.dumps(identity_of(model), sort_keys=True)]  # in Python the metadata may not tell the model
         shape += [self.BENCHMARK, self.settings.model_dump_json(), str(self.shaping_settings()), metadata]
         shape += [str(tuple(instance.args[:2])) for instance in self.instances]
         return hashlib.sha256("\n".join(shape).encode()).hexdigest()

@@ -33,9 +33,9 @@ class Early:
         """Take what holds the judge up, or ""."""
         self._notice = text
 
-    def submit(self, question: Question) -> Future[Verdict | Unjudged] | None:
+    def submit(self, question: Question, wait: float) -> Future[Verdict | Unjudged] | None:
         """As ``Judge.submit``."""
-        if not self._backlog.acquire(blocking=False):
+        if not self._backlog.acquire(timeout=wait):
             return None
         return asyncio.run_coroutine_threadsafe(self._put(question), self._loop)
 

@@ -178,13 +178,14 @@ class Judge:
         key = self.key(question)
         return not self.fresh and bool(self._remembered.get(key) or self.cache.get(key))
 
-    def submit(self, question: Question) -> Future[Verdict | Unjudged] | None:
+    def submit(self, question: Question, wait: float = 0.0) -> Future[Verdict | Unjudged] | None:
         """Put one question ahead of ``ask``, while the model is still answering; may be called from any thread.
 
         ``ask`` takes its outcome as its own, but puts it again after a failure that may have passed. None where enough
-        are waiting to keep the judge busy: more need not be held in memory, for ``ask`` will put them.
+        are waiting to keep the judge busy, even ``wait`` seconds later: more need not be held in memory, for ``ask``
+        will put them.
         """
-        return self.early.submit(question)
+        return self.early.submit(question, wait)
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)

@@ -39,9 +39,12 @@ class AudioChatCompletions(LocalChatCompletion):
     At most ``num_concurrent`` requests exist at a time; ``max_retries`` and ``timeout`` are those of lm-eval, and
     ``patience`` the seconds without any success after which the server has gone. What has no answer in the end becomes
     ``Unanswered`` where the instance carries ``may_stay_unanswered``, and else an error once all others are answered.
-    An instance's ``on_answer``, where it has one, gets the instance and its answer the moment that is there (in the
-    thread of the event loop).
+    An instance's ``on_answer``, where it has one, gets the instance and its answer the moment that is there (in a
+    thread of its own).
     """
+
+    notes_hashes = True
+    """Whether each request gets the hashes of its clips when it is sent; else they must be there before."""
 
     def __init__(
         self, base_url: str | None = None, patience: float = 900.0, think_end_token: str | None = None, **options: Any
@@ -98,12 +101,14 @@ class AudioChatCompletions(LocalChatCompletion):
 
     def request_of(
         self, chat: JsonChatStr, gen_kwargs: dict[str, Any]
-    ) -> tuple[dict[str, Any], Callable[[dict[str, Any]], Pieces] | None]:
-        """One request and what makes bytes of it; reads and encodes its clips now."""
-        messages, encode = chat.expanded() if isinstance(chat, AudioChat) else (json.loads(chat.prompt), None)
+    ) -> tuple[dict[str, Any], Callable[[dict[str, Any]], Pieces] | None, JsonChatStr]:
+        """One request, what makes bytes of it, and the chat with the hash of each clip; reads and encodes them now."""
+        messages, encode, chat = (
+            chat.expanded() if isinstance(chat, AudioChat) else (json.loads(chat.prompt), None, chat)
+        )
         request = compat.chat_payload(self, messages, gen_kwargs)
         stop = [text for text in request.pop("stop", None) or [] if text and not _END_MARKS.fullmatch(text)]
-        return (request | {"stop": stop} if stop else request), encode
+        return (request | {"stop": stop} if stop else request), encode, chat
 
     def answer_of(self, outcome: Outcome, gen_kwargs: dict[str, Any], without: tuple[str, ...]) -> str:
         """What a call gave: an answer, or why there is none."""

@@ -35,7 +35,9 @@ class Model(Protocol):
     world_size: int
 
     def server(self) -> server.Server: ...
-    def request_of(self, chat: Any, gen_kwargs: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., Any] | None]: ...
+    def request_of(
+        self, chat: Any, gen_kwargs: dict[str, Any]
+    ) -> tuple[dict[str, Any], Callable[..., Any] | None, Any]: ...
     def answer_of(self, outcome: Outcome, gen_kwargs: dict[str, Any], without: tuple[str, ...]) -> str: ...
 
 
@@ -72,6 +74,7 @@ class Generation:
         self._seen: dict[str, str] = {}  # reason -> what the server said first
         self._first: str | None = None  # the first failure for which there is a remedy
         self._resumes = compat.resumes(model)  # answers of this run, of which the other requests are left
+        compat.keep_without_waiting(model)
 
     async def run(self) -> None:
         """Send everything."""
@@ -86,6 +89,7 @@ class Generation:
                 self.answers[index] = await self._answer(client, request)
                 self._show(request)
 
+        self._keeping = ThreadPoolExecutor(client.server.concurrency, "keep-answer")  # each may wait for the judge
         workers = [asyncio.create_task(work()) for _ in range(client.server.concurrency)]
         try:
             await asyncio.gather(*workers)
@@ -94,6 +98,7 @@ class Generation:
                 worker.cancel()
             self.stopped, self._refuses = client.stopped, client.refuses
             await client.close()
+            self._keeping.shutdown(wait=False)
 
     def _noticed(self, text: str) -> None:
         self._notice = text
@@ -110,9 +115,10 @@ class Generation:
         """One answer, stored and handed on the moment it is there."""
         chat, gen_kwargs = request.args
         try:
-            body, encode = await asyncio.to_thread(self.model.request_of, chat, gen_kwargs)
+            body, encode, sent = await asyncio.to_thread(self.model.request_of, chat, gen_kwargs)
         except BadAudio as error:
             return self._without("audio gone or damaged", str(error))
+        request.arguments = (sent, gen_kwargs)  # by which its answer is kept
         outcome = await client.ask(body, encode)
         if outcome.reason == server.NOT_ASKED or outcome.kind is Kind.HOPELESS:
             return Unanswered(NOT_ASKED, outcome.words)
@@ -121,11 +127,14 @@ class Generation:
             if outcome.remedy and self._first is None:
                 self._first = outcome.explained()
             return self._without(answer.reason, answer.detail)
+        await asyncio.get_running_loop().run_in_executor(self._keeping, self._keep, request, answer)
+        return answer
+
+    def _keep(self, request: Instance, answer: str) -> None:
         compat.keep_answer(self.model, request, answer)
         hand_over = getattr(request, "on_answer", None)
         if hand_over:
             hand_over(request, answer)
-        return answer
 
     def _without(self, reason: str, words: str) -> Unanswered:
         if reason not in self._seen:
