@@ -39,8 +39,7 @@ def everything(folder, told):
     return "\n".join(texts)
 
 
-@pytest.mark.parametrize("tasks", [f"{ALL}_speech_QA"])
-def test_no_key_is_written_or_shown(runs: Runs, monkeypatch, capsys, caplog, tasks):
+def test_no_key_is_written_or_shown(runs: Runs, monkeypatch, capsys, caplog):
     caplog.set_level(logging.DEBUG)
     for name, key in {"JUDGE_API_KEY": "judge", "OPENAI_API_KEY": "openai", "HF_TOKEN": "hub"}.items():
         monkeypatch.setenv(name, KEYS[key])
@@ -50,7 +49,7 @@ def test_no_key_is_written_or_shown(runs: Runs, monkeypatch, capsys, caplog, tas
     url = f"http://127.0.0.1:{port}/model/v1/chat/completions?code={keys.quote(KEYS['query'], safe='')}"
     header = {"Authorization": f"Bearer {KEYS['openai']}", "X-Gateway": KEYS["header"]}
     arguments = {"model": "listener", "base_url": url, "header": header, "api_key": KEYS["option"], "max_retries": 1}
-    command = ["run", "--model", "audio-chat-completions", "--apply_chat_template", "--tasks", tasks]
+    command = ["run", "--model", "audio-chat-completions", "--apply_chat_template", "--tasks", f"{ALL}_speech_QA"]
     command += ["--model_args", json.dumps(arguments), "--use_cache", str(runs.folder / "answers")]
     command += ["--metadata", json.dumps(metadata(runs.server, runs.root, judge_max_retries=0, judge_concurrency=1))]
     status = cli.main([*command, "--output_path", str(runs.folder / "out"), "--log_samples"])
@@ -76,6 +75,14 @@ def test_a_variable_that_is_not_set_is_named():
     assert is_name_of_variable("MY_JUDGE_KEY_2") and is_name_of_variable("GROQ_API_KEY")
     with pytest.raises(ValueError, match="MY_JUDGE_KEY"):
         Judge(JudgeSettings(judge_api_key_env="MY_JUDGE_KEY"))
+
+
+def test_each_server_gets_its_own_key(runs: Runs, monkeypatch):
+    monkeypatch.setenv("JUDGE_API_KEY", "sk-judge")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-model")
+    runs.run("out")
+    for role, key in (("model", "sk-model"), ("judge", "sk-judge")):
+        assert {asked.headers["Authorization"] for asked in runs.server.asked[role]} == {f"Bearer {key}"}
 
 
 @pytest.mark.parametrize(
