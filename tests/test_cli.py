@@ -30,15 +30,10 @@ def test_every_command_has_help(arguments: tuple[str, ...], capsys: pytest.Captu
     assert arguments or all(command in told for command in COMMANDS)
 
 
-def test_path_is_the_folder_of_the_tasks(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of("path") == 0
-    assert Path(capsys.readouterr().out.strip()) == INCLUDE_PATH
-    assert (INCLUDE_PATH / "airbench_chat" / "speech_QA.yaml").is_file()
-
-
-def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of("--version") == 0
-    assert capsys.readouterr().out.strip() == __version__
+def test_the_version_is_the_packages_and_path_the_folder_of_its_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("--version") == status_of("path") == 0
+    version, folder = capsys.readouterr().out.splitlines()
+    assert (version, Path(folder)) == (__version__, INCLUDE_PATH)
 
 
 @pytest.mark.parametrize(
@@ -80,26 +75,25 @@ def test_wrong_use_is_one_line_and_status_2(
     assert error.startswith("lm-eval-tasks")
 
 
-def test_a_file_that_cannot_be_read_is_one_line_too(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            PermissionError(13, "Permission denied", "/Chat_meta.json"),
+            "[Errno 13] Permission denied: '/Chat_meta.json'",
+        ),
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), "the package torch is missing: pip install it"),
+    ],
+)
+def test_a_file_or_package_that_is_not_to_be_had_is_one_line_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ) -> None:
     def refuse(*_: object) -> Path:
-        raise PermissionError(13, "Permission denied", "/data/Chat_meta.json")
+        raise error
 
     monkeypatch.setattr(data, "fetch", refuse)
     assert status_of("fetch", "air_bench_chat") == 2
-    assert capsys.readouterr().err == "lm-eval-tasks: [Errno 13] Permission denied: '/data/Chat_meta.json'\n"
-
-
-def test_a_package_that_is_missing_is_one_line_too(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> Path:
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
-
-    monkeypatch.setattr(data, "fetch", refuse)
-    assert status_of("fetch", "air_bench_chat") == 2
-    assert capsys.readouterr().err == "lm-eval-tasks: the package torch is missing: pip install it\n"
+    assert capsys.readouterr().err == f"lm-eval-tasks: {told}\n"
 
 
 def test_fetch_asks_for_what_the_options_and_the_environment_say(

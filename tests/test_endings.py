@@ -102,7 +102,7 @@ def in_a_process(runs: Runs, command: list[str]) -> subprocess.Popen:
 @pytest.mark.parametrize(("same", "told"), [(True, "is being run"), (False, "answers is in use")])
 def test_what_another_process_is_at_is_said_before_any_call(runs: Runs, capsys, same, told):
     cache = () if same else ("--use_cache", str(runs.folder / "answers"))
-    runs.server.script("model", said("slow", delay=6))
+    runs.server.script("model", said("slow", delay=3))
     other = in_a_process(runs, runs.command("one", *cache))
     deadline = time.monotonic() + 60
     while not runs.server.calls("model") and time.monotonic() < deadline:

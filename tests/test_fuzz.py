@@ -146,23 +146,8 @@ def test_every_response_has_one_meaning_and_only_a_completion_is_a_reply(status,
 
 # Answers of a model
 
-texts = st.text(max_size=200) | st.lists(
-    st.sampled_from(
-        [
-            *(
-                "7 3",
-                "\n",
-                "10 1",
-                "[The End of Assistant 2's Answer]",
-                "[System]",
-                "</think>",
-                "<|im_end|>",
-                "Assistant 1",
-            )
-        ]
-    ),
-    max_size=6,
-).map(" ".join)
+FORMS = ["7 3", "\n", "10 1", "[The End of Assistant 2's Answer]", "[System]", "</think>", "<|im_end|>", "Assistant 1"]
+texts = st.text(max_size=200) | st.lists(st.sampled_from(FORMS), max_size=6).map(" ".join)
 
 
 def test_any_answer_is_judged_and_none_judges(runs: Runs, fuzzed):
@@ -208,13 +193,8 @@ sizes = st.sampled_from([0, 1, 1600, 1636, 0x7FFFFFFF, 0xFFFFFFFF]) | st.integer
 @st.composite
 def wavs(draw) -> bytes:
     """A WAV with one or two faults: numbers changed, cut, other samples, or bytes between its chunks."""
-    form, sizes_told, samples, between, kept = (
-        [1, 1, 8000, 16000, 2, 16],
-        [1636, 16, 1600],
-        b"\x10\x00" * 800,
-        b"",
-        None,
-    )
+    form, sizes_told = [1, 1, 8000, 16000, 2, 16], [1636, 16, 1600]
+    samples, between, kept = b"\x10\x00" * 800, b"", None
     for fault in draw(st.lists(st.sampled_from(["form", "size", "samples", "between", "cut"]), max_size=2)):
         if fault == "form":
             form[draw(st.integers(0, 5))] = draw(wav_numbers)
