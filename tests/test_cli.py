@@ -78,10 +78,7 @@ def test_wrong_use_is_one_line_and_status_2(
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (
-            PermissionError(13, "Permission denied", "/Chat_meta.json"),
-            "[Errno 13] Permission denied: '/Chat_meta.json'",
-        ),
+        (PermissionError(13, "Permission denied", "/meta.json"), "[Errno 13] Permission denied: '/meta.json'"),
         (ModuleNotFoundError("No module named 'torch'", name="torch"), "the package torch is missing: pip install it"),
     ],
 )
