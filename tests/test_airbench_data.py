@@ -275,7 +275,7 @@ VALUES = st.sampled_from(["speech_QA", "../..", "a\0", "x" * 5000, "/", "."]) | 
 
 
 @given(st.text(max_size=40) | JSON.map(json.dumps) | st.lists(st.dictionaries(NAMES, VALUES)).map(json.dumps))
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_any_metadata_is_read_or_refused(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "Chat_meta.json"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
@@ -290,7 +290,7 @@ def test_any_metadata_is_read_or_refused(tmp_path_factory, text):
 
 
 @given(st.text(min_size=1, max_size=30) | VALUES.filter(lambda v: isinstance(v, str) and v))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_any_path_is_a_doc_or_left_out(tmp_path_factory, text):
     root = tmp_path_factory.getbasetemp() / "any-path"
     good = {"task_name": "speech_QA", "dataset_name": "iemocap", "question": "q", "answer_gt": "a", "meta_info": "m"}

@@ -14,8 +14,7 @@ import pytest
 from airbench_runs import ALL, question
 from lm_eval.loggers import EvaluationTracker
 from servers import refused, said
-from stored_runs import DOCS, Runs, results, scores
-from test_replay_kept import kept
+from stored_runs import DOCS, Runs, kept, results, scores
 
 from lm_eval_tasks.harness.resources import make_room_for
 from lm_eval_tasks.runs import alone

@@ -54,42 +54,29 @@ def test_with_the_same_judge_nothing_is_asked_even_without_a_cache_or_a_server(r
     assert judging(again, "speech_QA")["from_cache"] == 6
 
 
-def test_a_judged_again_run_can_be_judged_again(runs: Runs) -> None:
-    first = runs.rejudge(runs.run("out"))
-    shutil.move(runs.folder / "again", runs.folder / "first-again")
-    assert numbers(runs.rejudge(runs.folder / "first-again")) == numbers(first)
+NESTED = {"air_bench_chat": {"judge_model": "judge-1", "do_swap": False}, "judge_model": "elsewhere"}
 
 
-def test_another_judge_is_asked_everything(runs: Runs) -> None:
-    out = runs.run("out")
+@pytest.mark.parametrize(
+    ("settings", "extra", "judge"),
+    [
+        ({}, ("--metadata", '{"judge_model": "judge-2"}'), "judge-2"),
+        (NESTED, ("--metadata", '{"judge_model": "judge-2"}'), "judge-2"),
+        ({}, ("--all",), "judge-1"),
+    ],
+    ids=["another judge", "another than one under the benchmark's name", "all"],
+)
+def test_another_judge_or_the_same_by_all_is_asked_everything(
+    runs: Runs, settings: dict[str, Any], extra: tuple[str, ...], judge: str
+) -> None:
+    out = runs.run("out", **settings)
     runs.server.script("judge", "9 9")
-    again = runs.rejudge(out, "--metadata", '{"judge_model": "judge-2"}')
-    assert len(runs.judged()) == 10
-    assert {asked.body["model"] for asked in runs.server.asked["judge"]} == {"judge-2"}
+    again = runs.rejudge(out, *extra)
+    assert len(runs.judged()) == (5 if settings else 10)
+    assert {asked.body["model"] for asked in runs.server.asked["judge"]} == {judge}
     assert again["results"][f"{ALL}_speech_QA"]["gpt_score,judge"] == 9
-    assert judging(again, "sound_QA")["settings"]["judge_model"] == "judge-2"
-
-
-def test_another_judge_is_asked_also_where_the_first_was_set_under_the_benchmarks_name(runs: Runs) -> None:
-    out = runs.run("out", air_bench_chat={"judge_model": "judge-1", "do_swap": False}, judge_model="elsewhere")
-    again = runs.rejudge(out, "--metadata", '{"judge_model": "judge-2"}')
-    assert {asked.body["model"] for asked in runs.server.asked["judge"]} == {"judge-2"}
-    settings = judging(again, "speech_QA")["settings"]
-    assert (settings["judge_model"], settings["do_swap"]) == ("judge-2", False)
-
-
-def test_what_the_environment_had_set_for_the_run_is_set_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
-    out = runs.run("out")
-    monkeypatch.delenv("LM_EVAL_TASKS_DO_SWAP")
-    assert numbers(runs.rejudge(out)) == numbers(results(out)) and runs.judged() == []
-
-
-def test_all_asks_the_same_judge_everything_again(runs: Runs) -> None:
-    out = runs.run("out")
-    runs.server.script("judge", "9 9")
-    assert runs.rejudge(out, "--all")["results"][f"{ALL}_speech_QA"]["gpt_score,judge"] == 9
-    assert len(runs.judged()) == 10
+    told = judging(again, "sound_QA")["settings"]
+    assert (told["judge_model"], told["do_swap"]) == (judge, not settings)
 
 
 def test_one_pass_instead_of_two_needs_no_call(runs: Runs) -> None:
@@ -118,42 +105,30 @@ def test_answers_of_a_predict_only_run_are_judged_for_the_first_time(runs: Runs)
     assert numbers(later) == numbers(results(runs.run("direct")))
 
 
-def test_after_a_judge_that_failed_only_what_is_unjudged_is_asked(runs: Runs) -> None:
-    def fails(asked: Asked) -> Any:
-        first, _ = answers(asked)
-        if question(asked) == ("speech_QA", 1) or (question(asked) == ("sound_QA", 0) and first.startswith("answer")):
-            return refused(400, "filtered", code="content_filter")
-        return scores(asked)
-
-    runs.server.script("judge", fails)
-    out = runs.run("out", ends=3)
-    assert judging(results(out), "speech_QA")["unjudged"] == {"content filter": 1}
-    lose_cache()
-    runs.server.script("judge", scores)
-    again = runs.rejudge(out)
-    assert runs.judged() == [("sound_QA", 0)] + [("speech_QA", 1)] * 2
-    assert numbers(again) == numbers(results(runs.run("direct")))
+def filters(asked: Asked) -> Any:
+    first, _ = answers(asked)
+    if question(asked) == ("speech_QA", 1) or (question(asked) == ("sound_QA", 0) and first.startswith("answer")):
+        return refused(400, "filtered", code="content_filter")
+    return scores(asked)
 
 
-def test_after_a_judge_that_died_only_what_is_unjudged_is_asked(runs: Runs) -> None:
-    runs.server.script("judge", *[scores] * 5, DROP)
+@pytest.mark.parametrize(
+    ("judge", "left"),
+    [([filters], [("sound_QA", 0)] + [("speech_QA", 1)] * 2), ([scores] * 5 + [DROP], None)],
+    ids=["failed", "died"],
+)
+def test_after_a_judge_that_failed_or_died_only_what_is_unjudged_is_asked(runs: Runs, judge: list, left: Any) -> None:
+    runs.server.script("judge", *judge)
     out = runs.run("out", tasks=ALL, ends=3, judge_max_retries=0, judge_concurrency=1)
-    left = sum(sum(judging(results(out), name)["unjudged"].values()) for name in DOCS)
-    assert left == 3
+    assert sum(sum(judging(results(out), name)["unjudged"].values()) for name in DOCS) == (2 if left else 3)
     lose_cache()
     runs.server.script("judge", scores)
     again = runs.rejudge(out)
-    assert len(runs.judged()) == 6
+    assert runs.judged() == left if left else len(runs.judged()) == 6
     assert numbers(again) == numbers(results(runs.run("direct", tasks=ALL)))
 
 
 # What belongs to a run and is kept
-
-
-def test_a_limit_is_still_named(runs: Runs) -> None:
-    again = runs.rejudge(runs.run("out", "--limit", "2"))
-    assert again["config"]["limit"] == 2
-    assert again["n-samples"][f"{ALL}_speech_QA"] == {"original": 3, "effective": 2}
 
 
 def test_chosen_docs_stay_with_their_answers(runs: Runs) -> None:
@@ -161,6 +136,8 @@ def test_chosen_docs_stay_with_their_answers(runs: Runs) -> None:
     again = runs.rejudge(runs.run("out", "--samples", chosen), "--all")
     assert again["results"][f"{ALL}_speech_QA"]["gpt_score,judge"] == 5
     assert again["results"][f"{ALL}_sound_QA"]["gpt_score,judge"] == 4
+    (line,) = samples_file(runs.folder / "again", "speech_QA").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["doc_id"] == 2
 
 
 @pytest.mark.parametrize("extra", [(), ("--predict_only",)], ids=["judged", "predicted"])
@@ -187,9 +164,3 @@ def test_of_two_runs_in_a_folder_the_newest_counts_unless_one_is_named(runs: Run
     newest = runs.rejudge(runs.folder / "out")
     assert newest["n-samples"][f"{ALL}_speech_QA"]["original"] == 3
     assert runs.rejudge(older)["n-samples"][f"{ALL}_speech_QA"] == {"original": 3, "effective": 1}
-
-
-def test_without_an_output_path_the_results_go_beside_the_run(runs: Runs) -> None:
-    out = runs.run("out", "--limit", "1")
-    assert runs._start(["rejudge", "out/", "--trust"]) == 0
-    assert results(runs.folder / "out-rejudged-judge-1")["results"] == results(out)["results"]
