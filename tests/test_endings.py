@@ -39,11 +39,6 @@ def test_the_exit_status_says_what_was_judged(runs: Runs, judge, ends):
     assert runs._start(["rejudge", "out", "--trust"]) == 0
 
 
-def test_answers_alone_are_no_failure(runs: Runs):
-    assert runs._start(runs.command("out", "--predict_only")) == 0
-    assert runs.server.calls("judge") == 0
-
-
 # What could not be written
 
 
@@ -81,6 +76,8 @@ def test_an_error_after_judging_keeps_the_answers(runs: Runs, monkeypatch):
     def fail(*_, **__):
         raise ValueError("an aggregation of somebody else")
 
+    assert runs._start(runs.command("out", "--predict_only")) == 0  # answers alone are no failure
+    assert runs.server.calls("judge") == 0 and kept() == []
     with monkeypatch.context() as broken:
         broken.setattr(EvaluationTracker, "save_results_aggregated", fail)
         assert runs._start(runs.command("out")) == 2
@@ -157,9 +154,6 @@ def few_files():
 def test_the_limit_of_open_files_is_raised_for_the_calls_of_a_run(runs: Runs, few_files):
     runs.run("out", judge_concurrency=400)
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 408
-
-
-def test_more_calls_than_files_may_be_open_are_refused(few_files):
     with pytest.raises(ValueError, match="judge_concurrency"):
         make_room_for(10**9)
 

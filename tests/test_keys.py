@@ -33,10 +33,9 @@ def known(monkeypatch):
 
 
 def everything(folder, told):
-    """All that was written and shown, in the forms in which a key may stand there."""
-    texts = [told.out, told.err]
-    texts += [file.read_bytes().decode("utf-8", "replace") for file in folder.rglob("*") if file.is_file()]
-    return "\n".join(texts)
+    """All that was written and shown."""
+    files = [file.read_bytes().decode("utf-8", "replace") for file in folder.rglob("*") if file.is_file()]
+    return "\n".join([told.out, told.err, *files])
 
 
 def test_no_key_is_written_or_shown(runs: Runs, monkeypatch, capsys, caplog):
@@ -134,12 +133,9 @@ def test_a_fault_of_lm_eval_is_one_line_without_keys_and_without_a_traceback(run
     assert "TypeError: no such option: [key]" in error and "Traceback" not in error
 
 
-def test_a_traceback_in_a_log_holds_no_key(caplog):
+def test_a_traceback_in_a_log_holds_no_key():
     keys.know(KEYS["judge"])
-    record = logging.LogRecord("lm_eval", logging.ERROR, "", 0, "failed: %s", (KEYS["judge"],), None)
-    try:
-        raise RuntimeError(KEYS["judge"])
-    except RuntimeError as error:
-        record.exc_info = (RuntimeError, error, error.__traceback__)
+    error = RuntimeError(KEYS["judge"])
+    record = logging.LogRecord("lm_eval", 40, "", 0, "failed: %s", (KEYS["judge"],), (RuntimeError, error, None))
     keys._Filter().filter(record)
     assert KEYS["judge"] not in logging.Formatter().format(record)
