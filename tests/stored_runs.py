@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airbench_runs import ALL, answers, metadata, question
+from airbench_runs import ALL, answers, judging, metadata, question  # noqa: F401 - judging: for tests
 from conftest import forget_judges
 from servers import Asked, Server
 
@@ -90,10 +90,6 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
     """All that a table shows, and what the means are over."""
     keys = ("results", "groups", "group_subtasks", "n-samples", "versions", "n-shot")
     return {key: found[key] for key in keys if key in found}
-
-
-def judging(found: dict[str, Any], name: str) -> dict[str, Any]:
-    return found["configs"][f"{ALL}_{name}"]["metadata"]["judging"]
 
 
 def samples_file(folder: Path, name: str) -> Path:

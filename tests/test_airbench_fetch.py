@@ -110,7 +110,7 @@ def wanted(*tasks: str) -> Counter[str]:
     return Counter([data.CHAT.file, *clips])
 
 
-def test_only_the_metadata_and_the_folders_asked_for_are_downloaded(source: Source, files: dict[str, bytes]) -> None:
+def test_only_the_metadata_and_the_folders_asked_for_are_downloaded(source, files):
     source.server.add(source.repo, files)
     root = source.fetch("speech_QA")
     assert source.server.sent() == wanted("speech_QA")
@@ -122,9 +122,7 @@ def test_only_the_metadata_and_the_folders_asked_for_are_downloaded(source: Sour
     assert Path(docs[0]["audio"]["path"]).is_relative_to(root)
 
 
-def test_a_second_call_downloads_nothing_and_another_task_only_its_own_folder(
-    source: Source, files: dict[str, bytes]
-) -> None:
+def test_a_second_call_downloads_nothing_and_another_task_only_its_own_folder(source, files):
     source.server.add(source.repo, files)
     first = source.fetch("speech_QA")
     assert source.fetch("speech_QA") == first
@@ -133,7 +131,7 @@ def test_a_second_call_downloads_nothing_and_another_task_only_its_own_folder(
     assert source.server.sent() == wanted("sound_QA") - Counter([data.CHAT.file])
 
 
-def test_the_revision_is_passed_on_and_kept_apart(source: Source, files: dict[str, bytes]) -> None:
+def test_the_revision_is_passed_on_and_kept_apart(source, files):
     source.server.add(source.repo, {**files, data.CHAT.file: b"[]"}, "v1")
     source.server.add(source.repo, files)
     newest = source.fetch()
@@ -144,7 +142,7 @@ def test_the_revision_is_passed_on_and_kept_apart(source: Source, files: dict[st
         source.fetch(revision="v9")
 
 
-def test_an_interrupted_download_goes_on_where_it_stopped(source: Source, files: dict[str, bytes]) -> None:
+def test_an_interrupted_download_goes_on_where_it_stopped(source, files):
     clip = "Chat/speech_QA_iemocap/clip 1.wav"
     source.server.add(source.repo, files)
     source.server.cut["clip 1.wav"] = 1200
@@ -170,9 +168,7 @@ def test_an_interrupted_download_goes_on_where_it_stopped(source: Source, files:
     ],
     ids=["401", "403", "404", "in the middle", "off", "without metadata"],
 )
-def test_a_refusal_is_one_data_error_with_remedies_and_no_smaller_data_set(
-    source: Source, files: dict[str, bytes], refuse: Callable[[str], int | None] | None, told: str
-) -> None:
+def test_a_refusal_is_one_data_error_with_remedies_and_no_smaller_data_set(source, files, refuse, told):
     source.server.add(source.repo, {"README.md": b"moved"} if "holds no" in told else files)
     if refuse:
         source.server.refuse = refuse
@@ -183,9 +179,7 @@ def test_a_refusal_is_one_data_error_with_remedies_and_no_smaller_data_set(
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 700
 
 
-def test_without_a_network_an_earlier_download_is_used_where_it_is_whole(
-    source: Source, files: dict[str, bytes]
-) -> None:
+def test_without_a_network_an_earlier_download_is_used_where_it_is_whole(source, files):
     source.server.add(source.repo, files)
     root = source.fetch("speech_QA")
     source.switch_off()
@@ -198,9 +192,7 @@ def test_without_a_network_an_earlier_download_is_used_where_it_is_whole(
         data.load_docs(source.settings(), "speech_QA")
 
 
-def test_a_copy_of_some_clips_is_not_taken_for_all_where_the_hub_refuses_to_tell(
-    huggingface: Source, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_of_some_clips_is_not_taken_for_all_where_the_hub_refuses_to_tell(huggingface, files, monkeypatch):
     huggingface.server.add(huggingface.repo, files)
     root = huggingface.fetch("speech_QA")
     huggingface.server.refuse = lambda path: 403 if "/api/" in path else None
@@ -211,9 +203,7 @@ def test_a_copy_of_some_clips_is_not_taken_for_all_where_the_hub_refuses_to_tell
     assert "fetch air_bench_chat --source huggingface --tasks sound_QA" in str(caught.value)
 
 
-def test_what_the_hub_lacks_is_left_out_also_without_a_network(
-    source: Source, files: dict[str, bytes], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_the_hub_lacks_is_left_out_also_without_a_network(source, files, caplog):
     del files["Chat/speech_QA_iemocap/clip 0.wav"]
     source.server.add(source.repo, {path: file for path, file in files.items() if "/sound_QA_" not in path})
     with pytest.raises(NoDocs, match="missing: 2"):
@@ -226,9 +216,7 @@ def test_what_the_hub_lacks_is_left_out_also_without_a_network(
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_names_in_either_unicode_form_are_fetched_and_found(
-    source: Source, make_data: Callable[..., Path], form: str
-) -> None:
+def test_names_in_either_unicode_form_are_fetched_and_found(source, make_data, form):
     files = hub_server.folder_files(make_data("accents", speech_QA=1))
     other = "NFD" if form == "NFC" else "NFC"
     clip = files.pop("Chat/speech_QA_iemocap/clip 0.wav")
@@ -239,7 +227,7 @@ def test_names_in_either_unicode_form_are_fetched_and_found(
     assert Path(docs[0]["audio"]["path"]).read_bytes() == clip
 
 
-def test_the_commit_goes_into_the_results(huggingface: Source, files: dict[str, bytes]) -> None:
+def test_the_commit_goes_into_the_results(huggingface, files):
     commit = huggingface.server.add(huggingface.repo, files, "v1")
     settings = {"source": "huggingface", "revision": "v1", "judge_model": "j"}
     manager = TaskManager(include_path=INCLUDE_PATH, include_defaults=False, metadata=settings)
@@ -249,7 +237,7 @@ def test_the_commit_goes_into_the_results(huggingface: Source, files: dict[str, 
     assert commit_of(Path("/data/snapshots/master")) is commit_of(data.SAMPLE) is None
 
 
-def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface: Source, files: dict[str, bytes]) -> None:
+def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface, files):
     huggingface.server.add(huggingface.repo, files)
     root = huggingface.fetch()
     assert (root / "Chat" / "speech_QA_iemocap" / "clip 0.wav").is_symlink()
@@ -260,9 +248,7 @@ def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface: Source, f
     assert (len(found.docs), list(found.left_out)) == (1, ["bad record: path leaves the data folder"])
 
 
-def test_auto_takes_modelscope_where_it_is_installed(
-    server: hub_server.Hub, huggingface: Source, files: dict[str, bytes], request: pytest.FixtureRequest
-) -> None:
+def test_auto_takes_modelscope_where_it_is_installed(server, huggingface, files, request):
     expected = "modelscope" if find_spec("modelscope") else "huggingface"
     if expected == "modelscope":
         request.getfixturevalue("modelscope")
@@ -273,7 +259,7 @@ def test_auto_takes_modelscope_where_it_is_installed(
     assert server.sent() == wanted("speech_QA")
 
 
-def test_modelscope_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modelscope_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "modelscope", None)
     with pytest.raises(DataError, match=r"pip install 'lm-eval-tasks\[modelscope\]'"):
         data.fetch(AirBenchSettings(source="modelscope"), SPEECH)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import errno
 import io
-import json
 import mmap
 import os
 import random
@@ -310,15 +309,6 @@ def test_any_bytes_are_audio_or_bad_audio(tmp_path_factory, content):
 
 def reference(path, **fields):
     return doc_to_visual({"audio": {**inspect_audio(path), **fields}})[0]
-
-
-def test_a_reference_is_plain_json_and_touches_no_file(tmp_path):
-    path = write_tone(tmp_path / "clip.wav")
-    ref = reference(path)
-    path.unlink()
-    assert json.loads(json.dumps(ref)) == ref and str(path) in repr(ref) and "array" not in ref
-    with pytest.raises(BadAudio):
-        ref["array"]
 
 
 def test_samples_are_read_when_they_are_asked_for(tmp_path):

@@ -23,14 +23,14 @@ def status_of(*arguments: str) -> int:
 
 
 @pytest.mark.parametrize("arguments", [(), *((command,) for command in COMMANDS)], ids=lambda a: a[0] if a else "all")
-def test_every_command_has_help(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(arguments, capsys):
     assert status_of(*arguments, "--help") == 0
     told = capsys.readouterr().out
     assert told.startswith("usage: lm-eval")
     assert arguments or all(command in told for command in COMMANDS)
 
 
-def test_the_version_is_the_packages_and_path_the_folder_of_its_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_the_packages_and_path_the_folder_of_its_tasks(capsys):
     assert status_of("--version") == status_of("path") == 0
     version, folder = capsys.readouterr().out.splitlines()
     assert (version, Path(folder)) == (__version__, INCLUDE_PATH)
@@ -60,13 +60,7 @@ def test_the_version_is_the_packages_and_path_the_folder_of_its_tasks(capsys: py
         (("report", "nowhere"), "nowhere"),
     ],
 )
-def test_wrong_use_is_one_line_and_status_2(
-    arguments: tuple[str, ...],
-    told: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_wrong_use_is_one_line_and_status_2(arguments, told, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert status_of(*arguments) == 2
     out, error = capsys.readouterr()
@@ -82,9 +76,7 @@ def test_wrong_use_is_one_line_and_status_2(
         (ModuleNotFoundError("No module named 'torch'", name="torch"), "the package torch is missing: pip install it"),
     ],
 )
-def test_a_file_or_package_that_is_not_to_be_had_is_one_line_too(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
-) -> None:
+def test_a_file_or_package_that_is_not_to_be_had_is_one_line_too(capsys, monkeypatch, error, told):
     def refuse(*_: object) -> Path:
         raise error
 
@@ -93,9 +85,7 @@ def test_a_file_or_package_that_is_not_to_be_had_is_one_line_too(
     assert capsys.readouterr().err == f"lm-eval-tasks: {told}\n"
 
 
-def test_fetch_asks_for_what_the_options_and_the_environment_say(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetch_asks_for_what_the_options_and_the_environment_say(capsys, monkeypatch):
     asked = []
 
     def fetch(settings: object, names: object) -> Path:
@@ -111,7 +101,7 @@ def test_fetch_asks_for_what_the_options_and_the_environment_say(
     assert capsys.readouterr().out == "/data\n/data\n"
 
 
-def test_the_installed_command_ends_without_a_traceback() -> None:
+def test_the_installed_command_ends_without_a_traceback():
     command = [sys.executable, "-m", "lm_eval_tasks.cli", "rejudge", "/nowhere"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (2, "")

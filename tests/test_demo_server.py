@@ -224,11 +224,6 @@ def test_intima_prompts_get_all_labels_told_by_their_words_or_schema(url, answer
         assert expected.items() <= levels.items()
 
 
-def test_text_alone_gets_different_replies_by_keyword(url):
-    prompts = "I love you, be my girlfriend", "I lost my mother and I am in grief", "Do you like my name?", "Rice?"
-    assert len({said(url, prompt) for prompt in prompts}) == len(prompts)
-
-
 def test_requests_are_counted_and_run_side_by_side():
     with running_server(latency_ms=300) as address:
         root = address.removesuffix("/v1")

@@ -31,7 +31,7 @@ NO_VERDICT = refused(400, "content management policy", code="content_filter")
     ],
     ids=["all judged", "some unjudged", "nothing judged"],
 )
-def test_the_exit_status_says_what_was_judged(runs: Runs, judge, ends):
+def test_the_exit_status_says_what_was_judged(runs, judge, ends):
     runs.server.script("judge", judge)
     assert runs._start(runs.command("out")) == ends
     assert runs._start(["rejudge", "out", "--trust"]) == ends
@@ -59,7 +59,7 @@ def full_disk(monkeypatch, *, after_results: bool):
 
 
 @pytest.mark.parametrize("after_results", [False, True])
-def test_what_is_not_written_is_an_error_and_the_answers_stay(runs: Runs, monkeypatch, capsys, after_results):
+def test_what_is_not_written_is_an_error_and_the_answers_stay(runs, monkeypatch, capsys, after_results):
     with monkeypatch.context() as full:
         full_disk(full, after_results=after_results)
         assert runs._start(runs.command("out")) == 1
@@ -72,7 +72,7 @@ def test_what_is_not_written_is_an_error_and_the_answers_stay(runs: Runs, monkey
     assert {name: later["results"][name] for name in direct} == direct
 
 
-def test_an_error_after_judging_keeps_the_answers(runs: Runs, monkeypatch):
+def test_an_error_after_judging_keeps_the_answers(runs, monkeypatch):
     def fail(*_, **__):
         raise ValueError("an aggregation of somebody else")
 
@@ -96,7 +96,7 @@ def in_a_process(runs: Runs, command: list[str]) -> subprocess.Popen:
 
 
 @pytest.mark.parametrize(("same", "told"), [(True, "is being run"), (False, "answers is in use")])
-def test_what_another_process_is_at_is_said_before_any_call(runs: Runs, capsys, same, told):
+def test_what_another_process_is_at_is_said_before_any_call(runs, capsys, same, told):
     cache = () if same else ("--use_cache", str(runs.folder / "answers"))
     runs.server.script("model", said("slow", delay=3))
     other = in_a_process(runs, runs.command("one", *cache))
@@ -127,14 +127,14 @@ def test_a_lock_of_a_process_that_was_killed_is_free(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [b"this is no database", b"SQLite format 3\0" + b"\xff" * 4000])
-def test_a_damaged_database_of_answers_is_one_line_before_any_call(runs: Runs, capsys, damage):
+def test_a_damaged_database_of_answers_is_one_line_before_any_call(runs, capsys, damage):
     (runs.folder / "answers_rank0.db").write_bytes(damage)
     assert runs._start(runs.command("out", "--use_cache", "answers")) == 2
     assert "answers_rank0.db is damaged" in capsys.readouterr().err.splitlines()[-1]
     assert runs.server.calls("model") == runs.server.calls("judge") == 0
 
 
-def test_a_database_of_answers_that_is_whole_is_used(runs: Runs):
+def test_a_database_of_answers_that_is_whole_is_used(runs):
     runs.run("out", "--use_cache", "answers")
     with sqlite3.connect("answers_rank0.db") as db:
         assert db.execute("SELECT count(*) FROM unnamed").fetchone() == (sum(DOCS.values()),)
@@ -151,7 +151,7 @@ def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_the_limit_of_open_files_is_raised_for_the_calls_of_a_run(runs: Runs, few_files):
+def test_the_limit_of_open_files_is_raised_for_the_calls_of_a_run(runs, few_files):
     runs.run("out", judge_concurrency=400)
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 408
     with pytest.raises(ValueError, match="judge_concurrency"):
@@ -160,7 +160,7 @@ def test_the_limit_of_open_files_is_raised_for_the_calls_of_a_run(runs: Runs, fe
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
-def test_a_prompt_to_the_judge_that_is_no_file_is_refused_and_not_waited_for(runs: Runs, capsys, make):
+def test_a_prompt_to_the_judge_that_is_no_file_is_refused_and_not_waited_for(runs, capsys, make):
     make(runs.folder / "prompt.txt")
     assert runs._start(runs.command("out", judge_prompt=str(runs.folder / "prompt.txt"))) == 2
     assert "not a file" in capsys.readouterr().err and runs.server.calls("model") == 0

@@ -44,9 +44,7 @@ def hub(huggingface: Source) -> Iterator[Source]:  # noqa: F811
 
 
 @pytest.mark.parametrize("name", ["INTIMA.csv", "data/prompts.csv"])
-def test_the_rows_that_the_card_names_are_read_with_their_commit_and_nothing_else_is_downloaded(
-    hub: Source, name: str
-) -> None:
+def test_the_rows_that_the_card_names_are_read_with_their_commit_and_nothing_else_is_downloaded(hub, name):
     files = {"README.md": CARD.format(name).encode(), name: table("love", "grief"), "plot.png": b"x"}
     commit = hub.server.add(data.HUGGINGFACE_ID, files)
     assert codes() == ["love", "grief"]
@@ -54,7 +52,7 @@ def test_the_rows_that_the_card_names_are_read_with_their_commit_and_nothing_els
     assert sorted(hub.server.sent()) == sorted(["README.md", name])
 
 
-def test_a_second_run_downloads_nothing_and_revisions_are_kept_apart(hub: Source) -> None:
+def test_a_second_run_downloads_nothing_and_revisions_are_kept_apart(hub):
     add = hub.server.add
     add(data.HUGGINGFACE_ID, {"INTIMA.csv": table("love")}, "v1")
     add(data.HUGGINGFACE_ID, {"INTIMA.csv": table("grief")})
@@ -70,7 +68,7 @@ def test_a_second_run_downloads_nothing_and_revisions_are_kept_apart(hub: Source
         codes(revision="v2")
 
 
-def test_a_hub_that_is_off_or_holds_no_table_is_one_error_with_the_remedy(hub: Source) -> None:
+def test_a_hub_that_is_off_or_holds_no_table_is_one_error_with_the_remedy(hub):
     hub.server.add(data.HUGGINGFACE_ID, {"INTIMA.jsonl": b'{"prompt": "cut sho'})
     with pytest.raises(DataError, match=r"cannot be read \(.*Remove that folder"):
         codes()
@@ -82,7 +80,7 @@ def test_a_hub_that_is_off_or_holds_no_table_is_one_error_with_the_remedy(hub: S
     assert "\n" not in str(caught.value)
 
 
-def test_the_command_fetches_ahead_and_prints_the_folder(hub: Source, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_fetches_ahead_and_prints_the_folder(hub, capsys):
     commit = hub.server.add(data.HUGGINGFACE_ID, {"INTIMA.csv": table("love")}, "v1")
     assert cli.main(["fetch", "intima", "--revision", "v1"]) == 0
     assert capsys.readouterr().out.strip().endswith(commit)

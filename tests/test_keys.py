@@ -8,7 +8,7 @@ import logging
 import pytest
 from airbench_runs import ALL, listener, metadata
 from servers import refused
-from stored_runs import Runs, results, samples_file, scores
+from stored_runs import results, samples_file, scores
 
 from lm_eval_tasks import cli
 from lm_eval_tasks.judge.judge import Judge
@@ -38,7 +38,7 @@ def everything(folder, told):
     return "\n".join([told.out, told.err, *files])
 
 
-def test_no_key_is_written_or_shown(runs: Runs, monkeypatch, capsys, caplog):
+def test_no_key_is_written_or_shown(runs, monkeypatch, capsys, caplog):
     caplog.set_level(logging.DEBUG)
     for name, key in {"JUDGE_API_KEY": "judge", "OPENAI_API_KEY": "openai", "HF_TOKEN": "hub"}.items():
         monkeypatch.setenv(name, KEYS[key])
@@ -64,7 +64,7 @@ def test_no_key_is_written_or_shown(runs: Runs, monkeypatch, capsys, caplog):
 
 
 @pytest.mark.parametrize("value", ["gsk_abcdefghijkl", "AKIAIOSFODNN7EXAMPLE", "hf_ABCDEFGHIJKLMNOP"])
-def test_a_key_in_the_place_of_its_variable_is_not_shown(runs: Runs, capsys, value):
+def test_a_key_in_the_place_of_its_variable_is_not_shown(runs, capsys, value):
     assert runs._start(runs.command("out", judge_api_key_env=value)) == 2
     error = capsys.readouterr().err
     assert value not in error and "judge_api_key_env names no variable that is set" in error
@@ -76,7 +76,7 @@ def test_a_variable_that_is_not_set_is_named():
         Judge(JudgeSettings(judge_api_key_env="MY_JUDGE_KEY"))
 
 
-def test_each_server_gets_its_own_key(runs: Runs, monkeypatch):
+def test_each_server_gets_its_own_key(runs, monkeypatch):
     monkeypatch.setenv("JUDGE_API_KEY", "sk-judge")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-model")
     runs.run("out")
@@ -121,7 +121,7 @@ def test_an_answer_keeps_a_key_that_is_an_ordinary_word():
     assert answer == "a placeholder and [key]" and answer.finish == "stop"
 
 
-def test_a_fault_of_lm_eval_is_one_line_without_keys_and_without_a_traceback(runs: Runs, monkeypatch, capsys):
+def test_a_fault_of_lm_eval_is_one_line_without_keys_and_without_a_traceback(runs, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_API_KEY", KEYS["judge"])
 
     def fail(*_, **__):

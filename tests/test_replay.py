@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from airbench_runs import ALL, answers, question
 from servers import DROP, Asked, refused
-from stored_runs import DOCS, Runs, judging, lose_cache, numbers, results, rewrite, samples_file, scores
+from stored_runs import DOCS, judging, lose_cache, numbers, results, rewrite, samples_file, scores
 
 from lm_eval_tasks import cli
 from lm_eval_tasks.demo.server import running_server
@@ -25,9 +24,7 @@ def demo() -> Iterator[str]:
         yield url
 
 
-def test_the_demo_judged_again_gives_the_same_tables(
-    handlers: None, demo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_judged_again_gives_the_same_tables(handlers, demo, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = {"local_path": "sample", "judge_model": "demo-judge", "judge_base_url": demo}
     command = ["run", "--model", "local-chat-completions", "--apply_chat_template", "--tasks", ALL, "--log_samples"]
@@ -43,7 +40,7 @@ def test_the_demo_judged_again_gives_the_same_tables(
     assert results(tmp_path / "out-rejudged-demo-judge")["model_name"] == "demo-listener"
 
 
-def test_with_the_same_judge_nothing_is_asked_even_without_a_cache_or_a_server(runs: Runs) -> None:
+def test_with_the_same_judge_nothing_is_asked_even_without_a_cache_or_a_server(runs):
     out = runs.run("out")
     lose_cache()
     runs.server.script("judge", DROP)
@@ -66,9 +63,7 @@ NESTED = {"air_bench_chat": {"judge_model": "judge-1", "do_swap": False}, "judge
     ],
     ids=["another judge", "another than one under the benchmark's name", "all"],
 )
-def test_another_judge_or_the_same_by_all_is_asked_everything(
-    runs: Runs, settings: dict[str, Any], extra: tuple[str, ...], judge: str
-) -> None:
+def test_another_judge_or_the_same_by_all_is_asked_everything(runs, settings, extra, judge):
     out = runs.run("out", **settings)
     runs.server.script("judge", "9 9")
     again = runs.rejudge(out, *extra)
@@ -79,7 +74,7 @@ def test_another_judge_or_the_same_by_all_is_asked_everything(
     assert (told["judge_model"], told["do_swap"]) == (judge, not settings)
 
 
-def test_one_pass_instead_of_two_needs_no_call(runs: Runs) -> None:
+def test_one_pass_instead_of_two_needs_no_call(runs):
     out = runs.run("out")
     lose_cache()
     again = runs.rejudge(out, "--metadata", '{"do_swap": false}')
@@ -87,7 +82,7 @@ def test_one_pass_instead_of_two_needs_no_call(runs: Runs) -> None:
     assert "position_gap,judge" not in again["results"][f"{ALL}_speech_QA"]
 
 
-def test_an_answer_that_was_changed_by_hand_is_asked_again_and_no_other(runs: Runs) -> None:
+def test_an_answer_that_was_changed_by_hand_is_asked_again_and_no_other(runs):
     out = runs.run("out")
     lose_cache()
     rewrite(
@@ -97,7 +92,7 @@ def test_an_answer_that_was_changed_by_hand_is_asked_again_and_no_other(runs: Ru
     assert runs.judged() == [("speech_QA", 1)] * 2
 
 
-def test_answers_of_a_predict_only_run_are_judged_for_the_first_time(runs: Runs) -> None:
+def test_answers_of_a_predict_only_run_are_judged_for_the_first_time(runs):
     predicted = runs.run("predicted", "--predict_only")
     assert runs.server.calls("judge") == 0
     later = runs.rejudge(predicted)
@@ -117,7 +112,7 @@ def filters(asked: Asked) -> Any:
     [([filters], [("sound_QA", 0)] + [("speech_QA", 1)] * 2), ([scores] * 5 + [DROP], None)],
     ids=["failed", "died"],
 )
-def test_after_a_judge_that_failed_or_died_only_what_is_unjudged_is_asked(runs: Runs, judge: list, left: Any) -> None:
+def test_after_a_judge_that_failed_or_died_only_what_is_unjudged_is_asked(runs, judge, left):
     runs.server.script("judge", *judge)
     out = runs.run("out", tasks=ALL, ends=3, judge_max_retries=0, judge_concurrency=1)
     assert sum(sum(judging(results(out), name)["unjudged"].values()) for name in DOCS) == (2 if left else 3)
@@ -131,7 +126,7 @@ def test_after_a_judge_that_failed_or_died_only_what_is_unjudged_is_asked(runs: 
 # What belongs to a run and is kept
 
 
-def test_chosen_docs_stay_with_their_answers(runs: Runs) -> None:
+def test_chosen_docs_stay_with_their_answers(runs):
     chosen = json.dumps({f"{ALL}_speech_QA": [2], f"{ALL}_sound_QA": [1]})
     again = runs.rejudge(runs.run("out", "--samples", chosen), "--all")
     assert again["results"][f"{ALL}_speech_QA"]["gpt_score,judge"] == 5
@@ -141,14 +136,14 @@ def test_chosen_docs_stay_with_their_answers(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize("extra", [(), ("--predict_only",)], ids=["judged", "predicted"])
-def test_what_was_left_out_is_still_counted(runs: Runs, extra: tuple[str, ...]) -> None:
+def test_what_was_left_out_is_still_counted(runs, extra):
     (runs.root / "Chat" / "speech_QA_iemocap" / "clip 1.wav").unlink()
     again = runs.rejudge(runs.run("out", *extra))
     assert judging(again, "speech_QA")["left_out"] == {"missing": ["speech_QA_iemocap/clip 1.wav"]}
     assert judging(again, "sound_QA")["left_out"] == {}
 
 
-def test_neither_the_audio_nor_the_answers_cache_is_touched(runs: Runs) -> None:
+def test_neither_the_audio_nor_the_answers_cache_is_touched(runs):
     out = runs.run("out", "--use_cache", str(runs.folder / "answers"))
     (cache,) = runs.folder.glob("answers*.db")
     before = cache.read_bytes(), cache.stat().st_mtime_ns
@@ -157,7 +152,7 @@ def test_neither_the_audio_nor_the_answers_cache_is_touched(runs: Runs) -> None:
     assert (cache.read_bytes(), cache.stat().st_mtime_ns) == before
 
 
-def test_of_two_runs_in_a_folder_the_newest_counts_unless_one_is_named(runs: Runs) -> None:
+def test_of_two_runs_in_a_folder_the_newest_counts_unless_one_is_named(runs):
     runs.run("out", "--limit", "1")
     older = next((runs.folder / "out").rglob("results_*.json"))
     runs.run("out")

@@ -8,13 +8,12 @@ import sys
 import time
 from typing import Any
 
-import pytest
 from airbench_runs import ALL
 from servers import DROP, Asked, said
-from stored_runs import Runs, kept, lose_cache, numbers, results, samples_file, scores
+from stored_runs import kept, lose_cache, numbers, results, samples_file, scores
 
 
-def test_answers_of_a_run_killed_while_judging_are_judged_with_its_settings(runs: Runs) -> None:
+def test_answers_of_a_run_killed_while_judging_are_judged_with_its_settings(runs):
     def slow_after_five(asked: Asked) -> Any:
         return said(scores(asked), delay=0 if runs.server.calls("judge") <= 5 else 60)
 
@@ -42,7 +41,7 @@ def test_answers_of_a_run_killed_while_judging_are_judged_with_its_settings(runs
     assert later["model_name"] == direct["model_name"] == "listener"
 
 
-def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
+def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs, caplog):
     direct = results(runs.run("direct"))["results"]
     lose_cache()
     runs.server.script("judge", *[scores] * 5, DROP)
@@ -62,9 +61,7 @@ def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs: Runs, ca
     }
 
 
-def test_a_run_interrupted_at_its_second_task_has_the_average_of_all_tasks_under_its_settings(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_interrupted_at_its_second_task_has_the_average_of_all_tasks_under_its_settings(runs, monkeypatch):
     monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
     folder = runs.interrupted(monkeypatch, after=1, tasks=ALL)
     monkeypatch.delenv("LM_EVAL_TASKS_DO_SWAP")
@@ -74,9 +71,7 @@ def test_a_run_interrupted_at_its_second_task_has_the_average_of_all_tasks_under
     assert numbers(later) == numbers(results(runs.run("direct", tasks=ALL, do_swap=False)))
 
 
-def test_kept_answers_that_lack_a_task_have_no_average(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_kept_answers_that_lack_a_task_have_no_average(runs, monkeypatch, capsys):
     folder = runs.interrupted(monkeypatch, after=1, tasks=ALL)
     samples_file(folder, "speech_QA").unlink()
     capsys.readouterr()

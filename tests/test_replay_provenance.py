@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from airbench_runs import ALL, run
-from stored_runs import DOCS, Runs, judging, kept, results, samples_file
+from stored_runs import DOCS, judging, kept, results, samples_file
 
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.runs.made import made_with
@@ -38,9 +38,7 @@ def samples(folder: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in samples_file(folder, name).read_text(encoding="utf-8").splitlines()]
 
 
-def test_all_that_belongs_to_the_answers_stays_that_of_the_run_that_made_them(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_that_belongs_to_the_answers_stays_that_of_the_run_that_made_them(runs, monkeypatch):
     out = runs.run("out", *ODD)
     before = results(out)
     monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_TIMEOUT", "7")
@@ -66,7 +64,7 @@ def test_all_that_belongs_to_the_answers_stays_that_of_the_run_that_made_them(
     assert "replay" not in again["configs"][SPEECH]["metadata"]
 
 
-def test_a_run_judged_three_times_still_tells_of_its_answers_and_of_each_judging(runs: Runs) -> None:
+def test_a_run_judged_three_times_still_tells_of_its_answers_and_of_each_judging(runs):
     out = runs.run("out", *ODD)
     for judge in ("judge-2", "judge-3"):
         assert runs._start(["rejudge", str(out), "--trust", "--metadata", f"judge_model={judge}"]) == 0
@@ -79,7 +77,7 @@ def test_a_run_judged_three_times_still_tells_of_its_answers_and_of_each_judging
     assert last["judged_again"]["earlier"]["judges"] == {ALL: "judge-2"}
 
 
-def test_kept_answers_tell_what_they_were_made_with(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_answers_tell_what_they_were_made_with(runs, monkeypatch):
     direct = results(runs.run("direct", *ODD))
     again = runs.rejudge(runs.interrupted(monkeypatch, *ODD, tasks=ALL))
     for key in ("model", "model_args", "gen_kwargs", "limit", "batch_size", "fewshot_seed"):
@@ -92,7 +90,7 @@ def test_kept_answers_tell_what_they_were_made_with(runs: Runs, monkeypatch: pyt
     assert samples(runs.folder / "again", "speech_QA")[0]["arguments"]["gen_args_0"]["arg_1"]["max_gen_toks"] == 33
 
 
-def test_answers_kept_by_a_run_in_python_tell_what_a_task_knows(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_kept_by_a_run_in_python_tell_what_a_task_knows(runs, monkeypatch):
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(Judge, "ask", interrupt)
         options = {"limit": 0.5, "gen_kwargs": "max_gen_toks=33", "system_instruction": "Be brief."}
@@ -105,7 +103,7 @@ def test_answers_kept_by_a_run_in_python_tell_what_a_task_knows(runs: Runs, monk
     assert again["configs"][SPEECH]["generation_kwargs"]["max_gen_toks"] == 33
 
 
-def test_what_nobody_noted_is_not_that_of_the_judging(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_noted_is_not_that_of_the_judging(runs, monkeypatch):
     folder = runs.interrupted(monkeypatch, *ODD, tasks=ALL)
     file = next(folder.glob("results_*.json"))
     noted = json.loads(file.read_text(encoding="utf-8"))
@@ -116,9 +114,7 @@ def test_what_nobody_noted_is_not_that_of_the_judging(runs: Runs, monkeypatch: p
     assert set(map(str, made["generation"].values())) == {"{}"}
 
 
-def test_the_docs_of_one_rank_do_not_pass_for_a_run(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_docs_of_one_rank_do_not_pass_for_a_run(runs, monkeypatch, capsys):
     from lm_eval_tasks.harness.task import JudgedTask
 
     build = JudgedTask.build_all_requests
@@ -141,9 +137,7 @@ def test_the_docs_of_one_rank_do_not_pass_for_a_run(
 # Where the results go
 
 
-def test_outputs_carry_the_judges_name_do_not_overwrite_each_other_and_are_whole_or_none(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_carry_the_judges_name_do_not_overwrite_each_other_and_are_whole_or_none(runs, monkeypatch):
     out = runs.run("out", "--limit", "1")
     for _ in range(2):
         assert runs._start(["rejudge", "out/", "--trust", "--metadata", "judge_model=lab/judge 2"]) == 0
@@ -163,7 +157,7 @@ def test_outputs_carry_the_judges_name_do_not_overwrite_each_other_and_are_whole
     assert set(runs.folder.iterdir()) == before
 
 
-def test_a_file_may_be_named_for_the_results_as_lm_eval_has_it(runs: Runs) -> None:
+def test_a_file_may_be_named_for_the_results_as_lm_eval_has_it(runs):
     out = runs.run("out", "--limit", "1")
     assert runs._start(["rejudge", str(out), "--trust", "--output_path", str(runs.folder / "new" / "x.json")]) == 0
     again = next((runs.folder / "new").glob("x_*.json"))
@@ -175,9 +169,7 @@ def test_a_file_may_be_named_for_the_results_as_lm_eval_has_it(runs: Runs) -> No
 # What a folder may not decide
 
 
-def test_a_folder_decides_neither_addresses_nor_files_nor_keys(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_decides_neither_addresses_nor_files_nor_keys(runs, monkeypatch, capsys):
     out = runs.run("out", "--limit", "1", tasks=f"{ALL}_sound_QA")
     monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_BASE_URL", runs.server.url())  # so that only the edited key is asked for
     file = next(out.rglob("results_*.json"))
@@ -203,7 +195,7 @@ OF_THE_USER = {
 }
 
 
-def test_what_this_command_or_environment_says_needs_no_trust(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_this_command_or_environment_says_needs_no_trust(runs, monkeypatch):
     out = runs.run("out", "--limit", "1", judge_cache=False)
     assert runs._start(["rejudge", str(out)]) == 2
     assert runs._start(["rejudge", str(out), "--metadata", f"judge_base_url={runs.server.url()}"]) == 0
@@ -213,7 +205,7 @@ def test_what_this_command_or_environment_says_needs_no_trust(runs: Runs, monkey
     assert runs._start(["rejudge", str(out)]) == 2
 
 
-def test_a_pipe_is_refused_and_not_waited_for(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_is_refused_and_not_waited_for(runs, capsys):
     out = runs.run("out", "--limit", "1")
     for file in (samples_file(out, "speech_QA"), next(out.rglob("results_*.json"))):
         file.unlink()
@@ -238,9 +230,7 @@ EDITS: list[dict[str, Any]] = [
 ]
 
 
-def test_a_results_file_of_any_form_is_judged_or_refused_in_one_line(
-    runs: Runs, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_results_file_of_any_form_is_judged_or_refused_in_one_line(runs, capsys):
     out = runs.run("out", "--limit", "1", tasks=f"{ALL}_speech_QA")
     file = next(out.rglob("results_*.json"))
     written = json.loads(file.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from airbench_runs import ALL, question
 from servers import refused, said
-from stored_runs import Runs, judging, lose_cache, numbers, results, rewrite, samples_file, scores
+from stored_runs import judging, lose_cache, numbers, results, rewrite, samples_file, scores
 
 from lm_eval_tasks import INCLUDE_PATH, cli
 
@@ -40,9 +40,7 @@ def own_tasks(tmp_path: Path) -> Path:
     return folder
 
 
-def test_tasks_of_the_users_own_files_are_judged_again_and_those_of_others_left_alone(
-    runs: Runs, own_tasks: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_of_the_users_own_files_are_judged_again_and_those_of_others_left_alone(runs, own_tasks, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(runs.folder / "datasets"))
     out = runs.run("out", "--include_path", str(own_tasks), tasks=f"mine,{ALL}_speech_QA")
     assert "Be short" in "".join(runs.server.texts("model"))
@@ -57,9 +55,7 @@ def test_tasks_of_the_users_own_files_are_judged_again_and_those_of_others_left_
     assert "position_gap,judge" in before["sound_in_short"] and "position_gap,judge" not in before["sound_once"]
 
 
-def test_answers_that_a_task_of_the_users_own_filtered_are_not_judged_as_ours_of_the_same_name(
-    runs: Runs, own_tasks: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_answers_that_a_task_of_the_users_own_filtered_are_not_judged_as_ours_of_the_same_name(runs, own_tasks, capsys):
     filters = "[{function: take_first}, {function: lowercase}]"
     for file in own_tasks.glob("*.yaml"):
         file.unlink()
@@ -74,9 +70,7 @@ def test_answers_that_a_task_of_the_users_own_filtered_are_not_judged_as_ours_of
     assert numbers(again) == numbers(results(out)) and runs.judged() == []
 
 
-def test_tasks_whose_files_are_not_at_hand_are_named_in_one_line(
-    runs: Runs, own_tasks: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tasks_whose_files_are_not_at_hand_are_named_in_one_line(runs, own_tasks, capsys):
     out = runs.run("out", "--include_path", str(own_tasks), tasks="sound_once")
     capsys.readouterr()
     assert runs._start(["rejudge", str(out), "--trust"]) == 2
@@ -85,9 +79,7 @@ def test_tasks_whose_files_are_not_at_hand_are_named_in_one_line(
     )
 
 
-def test_both_benchmarks_of_a_run_are_judged_again_with_what_the_environment_had_set_for_each(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_benchmarks_of_a_run_are_judged_again_with_what_the_environment_had_set_for_each(runs, monkeypatch):
     runs.server.script("judge", lambda asked: scores(asked) if "Assistant 1" in asked.text else said("{}"))
     monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
     monkeypatch.setenv("LM_EVAL_TASKS_LEVEL_THRESHOLD", "high")
@@ -124,9 +116,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_a_folder_whose_docs_do_not_match_is_refused_in_one_line(
-    runs: Runs, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_whose_docs_do_not_match_is_refused_in_one_line(runs, capsys):
     runs.server.script(
         "judge", lambda asked: refused(400, "x", code="content_filter") if "QA q" in asked.text else "5 5"
     )
@@ -162,7 +152,7 @@ def test_a_folder_whose_docs_do_not_match_is_refused_in_one_line(
     assert "only a run with --log_samples or --predict_only" in error_of()
 
 
-def test_settings_of_the_answers_cannot_be_changed_afterwards(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_of_the_answers_cannot_be_changed_afterwards(runs, capsys):
     nested, beside = ['{"air_bench_chat": {"audio_part": "audio_url"}}'], ["judge_model=judge-2", "local_path=/else"]
     names = ("audio_sample_rate", "source", "revision", "on_bad_audio", "include_extra_codes", "tasks")
     for changes in (nested, beside, *([f"{name}=8000"] for name in names)):

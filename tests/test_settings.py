@@ -101,38 +101,29 @@ def test_a_value_out_of_range_is_refused_with_its_key(key):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "value", "told"),
     [
-        ("judge_base_url", "http://user:hunter2@h/v1"),
-        ("judge_base_url", "http://h/v1?key=hunter2"),
-        ("judge_base_url", "http://h/v1#hunter2"),
-        ("judge_api_key_env", "sk-hunter2"),
+        *(("judge_base_url", f"http://{rest}", "judge_base_url") for rest in ("user:hunter2@h/v1", "h/v1?key=hunter2")),
+        ("judge_base_url", "http://h/v1#hunter2", "judge_base_url"),
+        ("judge_api_key_env", "sk-hunter2", "judge_api_key_env"),
+        *((key, "sk-hunter2", "JUDGE_API_KEY") for key in ("judge_api_key", "judge_key", "judge_token")),
     ],
 )
-def test_a_secret_given_in_the_wrong_place_is_refused_and_not_repeated(key, value):
-    with pytest.raises(ValueError, match=key) as caught:
+def test_a_secret_given_in_the_wrong_place_is_refused_and_not_repeated(key, value, told):
+    with pytest.raises(ValueError, match=told) as caught:
         air(**{key: value})
     assert "hunter2" not in str(caught.value)
-
-
-@pytest.mark.parametrize("key", ["judge_api_key", "judge_key", "judge_token"])
-def test_a_key_in_the_metadata_is_refused_because_it_would_be_written_to_the_results(key):
-    with pytest.raises(ValueError, match="JUDGE_API_KEY") as caught:
-        air(**{key: "sk-secret"})
-    assert "sk-secret" not in str(caught.value)
-    with pytest.raises(ValueError, match=f"{key} cannot be passed"):
-        air(intima={key: "sk-secret"})
+    if told != key:
+        with pytest.raises(ValueError, match=f"{key} cannot be passed"):
+            air(intima={key: value})
 
 
 @pytest.mark.parametrize(
     ("metadata", "told"),
     [
         ({"judge_modle": "x"}, "--metadata: 'judge_modle' is not an option; did you mean 'judge_model'"),
-        ({"JUDGE_MODEL": "x"}, "did you mean 'judge_model'"),
         ({"judge-model": "x"}, "did you mean 'judge_model'"),
         ({"judge_url": "x"}, "'judge_url' is not an option; did you mean 'judge_"),
-        ({"judge_colour": "x"}, "'judge_colour' is not an option"),
-        ({"on_bad_audo": "error"}, "did you mean 'on_bad_audio'"),
         ({"intma": {"judge_model": "m"}}, "did you mean 'intima'"),
         ({"air_bench_chat": {"judge_modle": "x"}}, "air_bench_chat: 'judge_modle' is not one of its options; did you"),
         ({"intima": {"do_swap": False}}, "intima: 'do_swap' is not one of its options"),
