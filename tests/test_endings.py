@@ -7,7 +7,9 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,7 +100,8 @@ def in_a_process(runs: Runs, command: list[str]) -> subprocess.Popen:
 @pytest.mark.parametrize(("same", "told"), [(True, "is being run"), (False, "answers is in use")])
 def test_what_another_process_is_at_is_said_before_any_call(runs, capsys, same, told):
     cache = () if same else ("--use_cache", str(runs.folder / "answers"))
-    runs.server.script("model", said("slow", delay=3))
+    free = threading.Event()
+    runs.server.script("model", replace(said("slow"), until=free))
     other = in_a_process(runs, runs.command("one", *cache))
     deadline = time.monotonic() + 60
     while not runs.server.calls("model") and time.monotonic() < deadline:
@@ -111,6 +114,7 @@ def test_what_another_process_is_at_is_said_before_any_call(runs, capsys, same, 
     assert {role: runs.server.calls(role) for role in made} == made
     error = capsys.readouterr().err
     assert told in error and f"process {other.pid}" in error
+    free.set()
     _, log = other.communicate(timeout=60)
     assert other.returncode == 0, log
     assert runs._start(runs.command("two", *cache, **more)) == 0
