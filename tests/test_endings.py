@@ -104,7 +104,7 @@ def test_what_another_process_is_at_is_said_before_any_call(runs, capsys, same, 
     runs.server.script("model", replace(said("slow"), until=free))
     other = in_a_process(runs, runs.command("one", *cache))
     deadline = time.monotonic() + 60
-    while not runs.server.calls("model") and time.monotonic() < deadline:
+    while runs.server.calls("model") < sum(DOCS.values()) and time.monotonic() < deadline:
         time.sleep(0.02)
     made = {role: runs.server.calls(role) for role in ("model", "judge")}
     forget, runs.server.forget = runs.server.forget, lambda: None
