@@ -194,3 +194,11 @@ def airbench_server(server: servers.Server) -> servers.Server:
     server.script("model", listener)
     server.script("judge", "8 6")
     return server
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """INTIMA's small data set as a file."""
+    import intima_runs
+
+    return intima_runs.write_rows(tmp_path / "rows.jsonl")

@@ -28,6 +28,7 @@ class Answer:
         body: a dict is sent as JSON, bytes and text as they are.
         headers: added to the response.
         delay: seconds before it is sent.
+        until: it is held back until this is set.
         drop: close the connection instead of answering, or after these bytes.
     """
 
@@ -35,6 +36,7 @@ class Answer:
     body: Any = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
+    until: threading.Event | None = None
     drop: bool | bytes = False
 
 
@@ -71,9 +73,7 @@ def said(text: str | None, finish: str = "stop", model: str = "judge-1", usage: 
         "object": "chat.completion",
         "created": 0,
         "model": model,
-        "choices": [
-            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **more}},
-        ],
+        "choices": [{"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **more}}],
     }
     if usage:
         body["usage"] = {"prompt_tokens": 100, "completion_tokens": 4, "total_tokens": 104}
@@ -139,6 +139,8 @@ class Server:
         try:
             if answer.delay:
                 await asyncio.sleep(answer.delay)
+            while answer.until and not answer.until.is_set():
+                await asyncio.sleep(0.01)
         finally:
             self._in_flight[role] -= 1
         if answer.drop:

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airbench_runs import ALL, answers, metadata, question
+from airbench_runs import ALL, answers, judging, metadata, question  # noqa: F401 - judging: for tests
 from conftest import forget_judges
 from servers import Asked, Server
 
 from lm_eval_tasks import cli
 from lm_eval_tasks.harness import together
+from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.runs import stored
 
 DOCS = {"speech_QA": 3, "sound_QA": 2}
 TWO = ",".join(f"{ALL}_{name}" for name in DOCS)
@@ -52,9 +54,25 @@ class Runs:
         assert self._start(["rejudge", str(where), *extra, "--trust", "--output_path", out]) == ends
         return results(self.folder / "again")
 
+    def interrupted(self, monkeypatch: Any, *extra: str, after: int = 0, **settings: Any) -> Path:
+        """The kept answers of a run that was interrupted when all were there, and so many tasks judged."""
+        ask, calls = Judge.ask, []
+
+        def interrupt(*arguments: Any) -> Any:
+            calls.append(arguments)
+            if len(calls) > after:
+                raise KeyboardInterrupt
+            return ask(*arguments)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Judge, "ask", interrupt)
+            assert self._start(self.command("out", *extra, logged=False, **settings)) == 130
+        return kept()[-1]
+
     def _start(self, command: list[str]) -> int:
         forget_judges()
         together.forget()
+        stored._load_run.cache_clear()
         self.server.forget()
         return cli.main(command)
 
@@ -74,10 +92,6 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
     return {key: found[key] for key in keys if key in found}
 
 
-def judging(found: dict[str, Any], name: str) -> dict[str, Any]:
-    return found["configs"][f"{ALL}_{name}"]["metadata"]["judging"]
-
-
 def samples_file(folder: Path, name: str) -> Path:
     (found,) = folder.rglob(f"samples_{ALL}_{name}_*.jsonl")
     return found
@@ -86,6 +100,11 @@ def samples_file(folder: Path, name: str) -> Path:
 def rewrite(file: Path, change: Callable[[list[str]], list[str]]) -> None:
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     file.write_text("".join(change(lines)), encoding="utf-8")
+
+
+def kept() -> list[Path]:
+    """The folders of answers that wait to be judged."""
+    return sorted((Path(os.environ["XDG_CACHE_HOME"]) / "lm-eval-tasks" / "answers").glob("*"))
 
 
 def lose_cache() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -64,28 +63,14 @@ def test_docs_come_in_the_order_of_the_metadata_with_their_audio(make_data):
     assert docs[0]["audio"]["path"] == str(clip(root, 0)) and docs[0]["audio"]["format"] == "wav"
 
 
-def test_the_bundled_sample_is_taken_by_its_name():
-    docs, left_out = load("sample")
-    assert len(docs) == 4 and not left_out
-
-
-@pytest.mark.parametrize("ending", ["", "Chat", "../data", "Chat/.."])
-def test_the_folder_may_be_given_in_several_ways(make_data, ending):
-    assert len(load(make_data() / ending)[0]) == 2
-
-
-def test_the_folder_may_be_given_from_the_working_folder_or_home(make_data, monkeypatch, tmp_path):
-    make_data()
-    monkeypatch.chdir(tmp_path)
+def test_the_folder_may_be_given_in_several_ways(make_data, monkeypatch, tmp_path):
+    root = make_data()
     (tmp_path / "else").mkdir()
-    assert len(load("data")[0]) == 2
     monkeypatch.chdir(tmp_path / "else")
-    assert len(load("../data")[0]) == 2
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert len(load("~/data")[0]) == 2
-
-
-def test_a_folder_without_metadata_says_what_to_pass(tmp_path):
+    for given_as in (root, root / "Chat", root / "../data", root / "Chat/..", "../data", "~/data"):
+        assert len(load(given_as)[0]) == 2
+    assert len(load("sample")[0]) == 4
     with pytest.raises(DataError, match=r"no Chat/Chat_meta\.json.*folder that contains"):
         fetch(AirBenchSettings(local_path=str(tmp_path)), ["speech_QA"])
 
@@ -94,46 +79,24 @@ def test_a_folder_without_metadata_says_what_to_pass(tmp_path):
 
 
 def test_bad_clips_are_left_out_with_their_causes_and_names(make_data, caplog):
-    root = make_data(speech_QA=6)
-    clip(root, 0).unlink()
-    clip(root, 1).write_bytes(b"")
-    clip(root, 2).write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
-    clip(root, 3).unlink()
+    root = make_data(speech_QA=30)
+    for number in range(25):
+        clip(root, number).unlink()
+    clip(root, 25).write_bytes(b"")
+    clip(root, 26).write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     docs, left_out = load(root)
-    assert [doc["uniq_id"] for doc in docs] == ["4", "5"]
-    assert left_out["missing"] == ["speech_QA_iemocap/clip 0.wav", "speech_QA_iemocap/clip 3.wav"]
+    assert [doc["uniq_id"] for doc in docs] == ["27", "28", "29"]
+    assert left_out["missing"] == [f"speech_QA_iemocap/clip {number}.wav" for number in range(25)]
     assert {cause.split(" (")[0]: len(names) for cause, names in left_out.items()} == {
-        "missing": 2,
+        "missing": 25,
         "empty file": 1,
         "Git LFS pointer instead of the audio": 1,
     }
     (warning,) = [record.getMessage() for record in caplog.records if "LEFT OUT" in record.getMessage()]
-    assert "missing: 2 (speech_QA_iemocap/clip 0.wav" in warning and "git lfs pull" in warning
-
-
-def test_with_on_bad_audio_error_a_bad_clip_ends_the_run(make_data):
-    root = make_data(speech_QA=3)
-    clip(root, 1).write_bytes(b"")
-    with pytest.raises(DataError, match=r"on_bad_audio=error: empty file: 1 \(speech_QA_iemocap/clip 1\.wav\)"):
+    assert "missing: 25 (speech_QA_iemocap/clip 0.wav" in warning and "and 20 more" in warning
+    assert "git lfs pull" in warning
+    with pytest.raises(DataError, match=r"on_bad_audio=error: .*empty file: 1 \(speech_QA_iemocap/clip 25\.wav\)"):
         load(root, on_bad_audio="error")
-
-
-def test_many_bad_clips_are_counted_and_a_few_named(make_data, caplog):
-    root = make_data(speech_QA=30)
-    for number in range(25):
-        clip(root, number).unlink()
-    load(root)
-    assert "missing: 25 (" in caplog.text and "and 20 more" in caplog.text
-
-
-def test_a_missing_source_folder_shows_in_the_count_of_its_source(make_data, caplog):
-    root = make_data(speech_QA=2)
-    records = load_metadata(root)
-    records += [records[0] | {"dataset_name": "common_voice_en", "uniq_id": 9}]
-    save_metadata(root, records)
-    with caplog.at_level(logging.INFO, "lm_eval"):
-        load(root)
-    assert "speech_QA: 2 docs with usable audio (iemocap 2 of 2, common_voice_en 0 of 1)" in caplog.text
 
 
 def test_a_task_without_a_usable_clip_says_why_and_how_to_go_on(make_data):
@@ -144,32 +107,6 @@ def test_a_task_without_a_usable_clip_says_why_and_how_to_go_on(make_data):
         load(root)
     with pytest.raises(NoDocs, match="no record in the metadata"):
         load(root, "sound_QA")
-
-
-def test_a_number_of_records_that_is_not_the_releases_is_warned_of(make_data, caplog):
-    load(make_data())
-    assert "the metadata has 2 records where the official release has 400" in caplog.text
-
-
-def test_clips_longer_than_30_seconds_are_counted_in_a_warning(make_data, caplog):
-    root = make_data(speech_QA=3)
-    write_tone(clip(root, 1), seconds=31, rate=1000)
-    load(root)
-    assert "1 of 3 clips are longer than 30 s" in caplog.text
-
-
-def test_an_mp3_named_wav_is_an_mp3(make_data):
-    root = make_data()
-    write_tone(clip(root, 0), rate=16000, format="MP3")
-    assert load(root)[0][0]["audio"]["format"] == "mp3"
-
-
-def test_names_with_other_case_spaces_and_accents_are_found(make_data):
-    root = make_data(speech_QA=2)
-    clip(root, 0).rename(clip(root, 0).with_name("Cafe\u0301 CLIP.WAV"))
-    change(root, 0, path="caf\u00e9 clip.wav")
-    docs, left_out = load(root)
-    assert len(docs) == 2 and not left_out and docs[0]["path"] == "caf\u00e9 clip.wav"
 
 
 @pytest.mark.parametrize("path", ["../../../etc/passwd", "/etc/passwd", "a\0b.wav"])
@@ -183,10 +120,14 @@ def test_a_record_whose_path_leaves_the_folder_is_left_out_alone(make_data, path
         load(root, on_bad_record="error")
 
 
-def test_the_length_of_a_clip_is_bounded_before_it_is_decoded(make_data):
+def test_long_clips_and_a_number_of_records_that_is_not_the_releases_are_warned_of(make_data, caplog):
     root = make_data()
-    write_tone(clip(root, 1), seconds=3)
-    assert load(root, max_audio_seconds=2.5)[1] == {"longer than 2.5 s (max_audio_seconds)": [str(name(root, 1))]}
+    write_tone(clip(root, 1), seconds=31, rate=1000)
+    load(root)
+    assert "1 of 2 clips are longer than 30 s" in caplog.text
+    assert "the metadata has 2 records where the official release has 400" in caplog.text
+    cause = "longer than 2.5 s (max_audio_seconds)"
+    assert load(root, max_audio_seconds=2.5)[1] == {cause: [str(name(root, 1))]}
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
@@ -205,42 +146,27 @@ def test_what_is_no_file_is_refused_and_never_waited_for(make_data, kind):
 # Bad metadata
 
 
-def damaged(root, content):
-    path = root / "Chat" / "Chat_meta.json"
-    path.write_bytes(content)
-    return path
+AGAIN = r"Chat_meta\.json is damaged or not complete.*Download it again"
+UNREADABLE = {
+    "nothing": (b"", AGAIN),
+    "cut short": (b'[{"path": "a.wav", "ques', AGAIN),
+    "a web page": (b"<html>404</html>", AGAIN),
+    "no text": (b"\xff\xfe[\x00]\x00", AGAIN),
+    "zeros": (b"\x00" * 100, AGAIN),
+    "nested too deep": (b"[" * 100_000, AGAIN),
+    "a Git LFS pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n", "git lfs pull"),
+    "an object": (b'{"records": []}', "one JSON list"),
+    "a text": (b'"text"', "one JSON list"),
+    "null": (b"null", "one JSON list"),
+}
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b'[{"path": "a.wav", "ques',
-        b"<html>404</html>",
-        b"\xff\xfe[\x00]\x00",
-        b"\x00" * 100,
-        b"[" * 100_000,
-    ],
-)
-def test_damaged_metadata_says_to_download_it_again(make_data, content):
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_metadata_that_cannot_be_read_is_an_error_with_the_remedy(make_data, kind):
     root = make_data()
-    damaged(root, content)
-    with pytest.raises(DataError, match=r"Chat_meta\.json is damaged or not complete.*Download it again"):
-        load(root)
-
-
-def test_a_git_lfs_pointer_in_its_place_says_so(make_data):
-    root = make_data()
-    damaged(root, b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n")
-    with pytest.raises(DataError, match="git lfs pull"):
-        load(root)
-
-
-@pytest.mark.parametrize("content", [{}, {"records": []}, "text", 5, None])
-def test_metadata_that_is_no_list_says_what_it_is(make_data, content):
-    root = make_data()
-    save_metadata(root, content)
-    with pytest.raises(DataError, match="one JSON list"):
+    content, told = UNREADABLE[kind]
+    (root / "Chat" / "Chat_meta.json").write_bytes(content)
+    with pytest.raises(DataError, match=told):
         load(root)
 
 
@@ -255,6 +181,7 @@ ODD = {
     "an empty path": ({"path": " "}, "path is empty"),
     "no source": ({"dataset_name": ""}, "dataset_name is empty"),
     "half a character": ({"question": "HALF"}, "question holds what is no character"),
+    "a byte that is no UTF-8": ({"question": "BYTE"}, "question holds what is no character"),
     "an endless number": ({"uniq_id": "LONG"}, "uniq_id is float, not a string"),
     "no description": ({"meta_info": ...}, "no field 'meta_info'"),
 }
@@ -266,8 +193,8 @@ def test_an_odd_record_costs_itself_and_is_named_with_its_cause(make_data, caplo
     fields, cause = ODD[kind]
     change(root, 3, **fields)
     path = root / "Chat" / "Chat_meta.json"
-    text = path.read_text(encoding="utf-8").replace('"LONG"', "9" * 5000).replace("HALF", r"half \ud83d")
-    path.write_text(text, encoding="utf-8")
+    content = path.read_bytes().replace(b'"LONG"', b"9" * 5000)
+    path.write_bytes(content.replace(b"HALF", rb"half \ud83d").replace(b"BYTE", b"caf\xe9"))
     docs, left_out = load(root)
     assert [doc["uniq_id"] for doc in docs] == ["0", "1", "2"]
     ((found, [record]),) = left_out.items()
@@ -276,14 +203,6 @@ def test_an_odd_record_costs_itself_and_is_named_with_its_cause(make_data, caplo
     assert facts(root)["records"] == 4
     with pytest.raises(DataError, match=r"on_bad_record=error: bad record: .*: 1 \(record 3"):
         load(root, on_bad_record="error")
-
-
-def test_bytes_that_are_no_utf8_cost_their_own_record(make_data):
-    root = make_data(speech_QA=2)
-    path = root / "Chat" / "Chat_meta.json"
-    damaged(root, path.read_bytes().replace(b"speech_QA question 1?", b"caf\xe9?"))
-    docs, left_out = load(root)
-    assert len(docs) == 1 and list(left_out.values()) == [["record 1 (uniq_id 1)"]]
 
 
 @pytest.mark.parametrize(
@@ -332,25 +251,14 @@ def test_the_facts_name_the_file_and_the_official_number(make_data):
     }
 
 
-def test_the_same_id_in_two_tasks_is_no_fault(make_data):
+@pytest.mark.parametrize("meta", [{"caption": "a dog"}, ["a dog"], "{'caption': \"it's\"}", ""])
+def test_a_structured_description_other_fields_a_byte_order_mark_and_ids_of_another_task_are_no_fault(make_data, meta):
     root = make_data()
-    change(root, 2, uniq_id=0)
-    assert len(load(root)[0]) == 2
-
-
-@pytest.mark.parametrize("meta", [{"caption": "a dog"}, ["a dog"], "a dog", "{'caption': \"it's\"}", ""])
-def test_the_description_may_be_text_or_structured(make_data, meta):
-    root = make_data()
-    change(root, 0, meta_info=meta)
-    assert load(root)[0][0]["meta_info"] == str(meta)
-
-
-def test_unknown_fields_and_a_byte_order_mark_are_no_fault(make_data):
-    root = make_data()
-    change(root, 0, extra={"a": 1})
+    change(root, 0, meta_info=meta, extra={"a": 1})
+    change(root, 2, uniq_id=0)  # of another task
     path = root / "Chat" / "Chat_meta.json"
-    damaged(root, b"\xef\xbb\xbf" + path.read_bytes())
-    assert len(load(root)[0]) == 2
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert [doc["meta_info"] for doc in load(root)[0]] == [str(meta), "{'caption': 'speech_QA description 1'}"]
 
 
 def test_metadata_replaced_in_place_is_read_again(make_data):
@@ -367,7 +275,7 @@ VALUES = st.sampled_from(["speech_QA", "../..", "a\0", "x" * 5000, "/", "."]) | 
 
 
 @given(st.text(max_size=40) | JSON.map(json.dumps) | st.lists(st.dictionaries(NAMES, VALUES)).map(json.dumps))
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_any_metadata_is_read_or_refused(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "Chat_meta.json"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
@@ -382,7 +290,7 @@ def test_any_metadata_is_read_or_refused(tmp_path_factory, text):
 
 
 @given(st.text(min_size=1, max_size=30) | VALUES.filter(lambda v: isinstance(v, str) and v))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_any_path_is_a_doc_or_left_out(tmp_path_factory, text):
     root = tmp_path_factory.getbasetemp() / "any-path"
     good = {"task_name": "speech_QA", "dataset_name": "iemocap", "question": "q", "answer_gt": "a", "meta_info": "m"}
@@ -406,7 +314,7 @@ print(len(docs), ascii(left_out))
 """
 
 
-@pytest.mark.parametrize("locale", ["C", "zh_CN.GBK", "C.utf8"])
+@pytest.mark.parametrize("locale", ["C", "zh_CN.GBK"])
 def test_utf8_is_read_in_every_locale(make_data, tmp_path, locale):
     root = make_data(speech_QA=2)
     change(root, 0, question="Was h\u00f6rt man? \u58f0\u97f3 \U0001f3b5")

@@ -110,7 +110,7 @@ def wanted(*tasks: str) -> Counter[str]:
     return Counter([data.CHAT.file, *clips])
 
 
-def test_only_the_metadata_and_the_folders_asked_for_are_downloaded(source: Source, files: dict[str, bytes]) -> None:
+def test_only_the_metadata_and_the_folders_asked_for_are_downloaded(source, files):
     source.server.add(source.repo, files)
     root = source.fetch("speech_QA")
     assert source.server.sent() == wanted("speech_QA")
@@ -122,9 +122,7 @@ def test_only_the_metadata_and_the_folders_asked_for_are_downloaded(source: Sour
     assert Path(docs[0]["audio"]["path"]).is_relative_to(root)
 
 
-def test_a_second_call_downloads_nothing_and_another_task_only_its_own_folder(
-    source: Source, files: dict[str, bytes]
-) -> None:
+def test_a_second_call_downloads_nothing_and_another_task_only_its_own_folder(source, files):
     source.server.add(source.repo, files)
     first = source.fetch("speech_QA")
     assert source.fetch("speech_QA") == first
@@ -133,25 +131,18 @@ def test_a_second_call_downloads_nothing_and_another_task_only_its_own_folder(
     assert source.server.sent() == wanted("sound_QA") - Counter([data.CHAT.file])
 
 
-def test_the_revision_is_passed_on_and_kept_apart(source: Source, files: dict[str, bytes]) -> None:
+def test_the_revision_is_passed_on_and_kept_apart(source, files):
     source.server.add(source.repo, {**files, data.CHAT.file: b"[]"}, "v1")
     source.server.add(source.repo, files)
     newest = source.fetch()
     assert load_metadata(source.fetch(revision="v1")) == []
     assert len(load_metadata(newest)) == 6
     assert any("v1" in target for _, target, _ in source.server.log)
-
-
-def test_a_revision_that_does_not_exist_is_refused_also_where_another_one_is_at_hand(
-    source: Source, files: dict[str, bytes]
-) -> None:
-    source.server.add(source.repo, files)
-    source.fetch()
     with pytest.raises(DataError, match="revision 'v9'"):
         source.fetch(revision="v9")
 
 
-def test_an_interrupted_download_goes_on_where_it_stopped(source: Source, files: dict[str, bytes]) -> None:
+def test_an_interrupted_download_goes_on_where_it_stopped(source, files):
     clip = "Chat/speech_QA_iemocap/clip 1.wav"
     source.server.add(source.repo, files)
     source.server.cut["clip 1.wav"] = 1200
@@ -165,61 +156,46 @@ def test_an_interrupted_download_goes_on_where_it_stopped(source: Source, files:
     assert any(int(asked.removeprefix("bytes=").split("-")[0]) >= 1000 for asked in ranges)
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_refusal_is_one_data_error_with_remedies(source: Source, status: int) -> None:
-    source.server.refuse = lambda path: status
-    with pytest.raises(DataError, match=f"on {source.name} could not be fetched: .*local_path") as caught:
+@pytest.mark.parametrize(
+    ("refuse", "told"),
+    [
+        (lambda path: 401, "on {} could not be fetched: .*local_path"),
+        (lambda path: 403, "on {} could not be fetched: .*local_path"),
+        (lambda path: 404, "on {} could not be fetched: .*local_path"),
+        (lambda path: 403 if path.startswith("/store/") else None, "on {} could not be fetched"),
+        (None, "on {} could not be fetched"),
+        (lambda path: None, r"holds no Chat/Chat_meta\.json"),
+    ],
+    ids=["401", "403", "404", "in the middle", "off", "without metadata"],
+)
+def test_a_refusal_is_one_data_error_with_remedies_and_no_smaller_data_set(source, files, refuse, told):
+    source.server.add(source.repo, {"README.md": b"moved"} if "holds no" in told else files)
+    if refuse:
+        source.server.refuse = refuse
+    else:
+        source.switch_off()
+    with pytest.raises(DataError, match=told.format(source.name)) as caught:
         source.fetch()
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 700
 
 
-def test_a_refusal_in_the_middle_is_an_error_and_no_smaller_data_set(source: Source, files: dict[str, bytes]) -> None:
-    source.server.add(source.repo, files)
-    source.server.refuse = lambda path: 403 if path.startswith("/store/") else None
-    with pytest.raises(DataError, match="could not be fetched"):
-        source.fetch()
-
-
-def test_a_server_that_is_off_is_one_data_error(source: Source) -> None:
-    source.switch_off()
-    with pytest.raises(DataError, match=f"on {source.name} could not be fetched"):
-        source.fetch()
-
-
-def test_without_a_network_an_earlier_download_is_used(source: Source, files: dict[str, bytes]) -> None:
+def test_without_a_network_an_earlier_download_is_used_where_it_is_whole(source, files):
     source.server.add(source.repo, files)
     root = source.fetch("speech_QA")
     source.switch_off()
     assert source.fetch("speech_QA") == source.fetch("speech_QA") == root
     assert len(data.load_docs(source.settings(), "speech_QA")[0]) == 2
-
-
-def test_without_a_network_a_task_that_was_not_fetched_is_an_error(source: Source, files: dict[str, bytes]) -> None:
-    source.server.add(source.repo, files)
-    source.fetch("speech_QA")
-    source.switch_off()
     with pytest.raises(DataError):
-        data.load_docs(source.settings(), "sound_QA")
-
-
-def test_without_a_network_a_copy_that_lost_a_clip_is_no_smaller_data_set(
-    source: Source, files: dict[str, bytes]
-) -> None:
-    source.server.add(source.repo, files)
-    root = source.fetch("speech_QA")
+        data.load_docs(source.settings(), "sound_QA")  # which was not fetched
     (root / "Chat" / "speech_QA_iemocap" / "clip 1.wav").unlink()
-    source.switch_off()
     with pytest.raises(DataError, match=r"not fetched yet: 1 clips.*lm-eval-tasks fetch air_bench_chat|could not be"):
         data.load_docs(source.settings(), "speech_QA")
 
 
-@pytest.mark.parametrize("status", [403])
-def test_a_copy_of_some_clips_is_not_taken_for_all_where_the_hub_refuses_to_tell(
-    huggingface: Source, files: dict[str, bytes], status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_of_some_clips_is_not_taken_for_all_where_the_hub_refuses_to_tell(huggingface, files, monkeypatch):
     huggingface.server.add(huggingface.repo, files)
     root = huggingface.fetch("speech_QA")
-    huggingface.server.refuse = lambda path: status if "/api/" in path else None
+    huggingface.server.refuse = lambda path: 403 if "/api/" in path else None
     assert len(data.load_docs(huggingface.settings(), "speech_QA").docs) == 2  # all of it is here
     monkeypatch.setattr(hub, "snapshot", lambda *_: root)  # what clients before 2.0 return
     with pytest.raises(DataError, match=r"not fetched yet: 2 clips are not here .*sound_QA_clotho") as caught:
@@ -227,42 +203,20 @@ def test_a_copy_of_some_clips_is_not_taken_for_all_where_the_hub_refuses_to_tell
     assert "fetch air_bench_chat --source huggingface --tasks sound_QA" in str(caught.value)
 
 
-def test_a_copy_without_what_the_hub_lacks_is_whole_also_without_a_network(
-    source: Source, files: dict[str, bytes]
-) -> None:
+def test_what_the_hub_lacks_is_left_out_also_without_a_network(source, files, caplog):
     del files["Chat/speech_QA_iemocap/clip 0.wav"]
-    source.server.add(source.repo, files)
-    source.fetch("speech_QA")
-    source.switch_off()
-    assert data.load_docs(source.settings(), "speech_QA").left_out == {"missing": ["speech_QA_iemocap/clip 0.wav"]}
-
-
-def test_a_clip_that_the_hub_lacks_is_counted_as_left_out(
-    source: Source, files: dict[str, bytes], caplog: pytest.LogCaptureFixture
-) -> None:
-    del files["Chat/speech_QA_iemocap/clip 0.wav"]
-    source.server.add(source.repo, files)
-    docs, left_out, _ = data.load_docs(source.settings(), "speech_QA")
-    assert (len(docs), left_out) == (1, {"missing": ["speech_QA_iemocap/clip 0.wav"]})
-    assert "missing: 1 (speech_QA_iemocap/clip 0.wav)" in caplog.text
-
-
-def test_a_task_without_a_folder_on_the_hub_has_no_docs(source: Source, files: dict[str, bytes]) -> None:
     source.server.add(source.repo, {path: file for path, file in files.items() if "/sound_QA_" not in path})
     with pytest.raises(NoDocs, match="missing: 2"):
         data.load_docs(source.settings(), "sound_QA")
-
-
-def test_a_repository_without_metadata_is_one_data_error(source: Source) -> None:
-    source.server.add(source.repo, {"README.md": b"moved"})
-    with pytest.raises(DataError, match=r"holds no Chat/Chat_meta\.json"):
-        source.fetch()
+    docs, left_out, _ = data.load_docs(source.settings(), "speech_QA")
+    assert (len(docs), left_out) == (1, {"missing": ["speech_QA_iemocap/clip 0.wav"]})
+    assert "missing: 1 (speech_QA_iemocap/clip 0.wav)" in caplog.text
+    source.switch_off()
+    assert data.load_docs(source.settings(), "speech_QA").left_out == left_out
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_names_in_either_unicode_form_are_fetched_and_found(
-    source: Source, make_data: Callable[..., Path], form: str
-) -> None:
+def test_names_in_either_unicode_form_are_fetched_and_found(source, make_data, form):
     files = hub_server.folder_files(make_data("accents", speech_QA=1))
     other = "NFD" if form == "NFC" else "NFC"
     clip = files.pop("Chat/speech_QA_iemocap/clip 0.wav")
@@ -273,26 +227,17 @@ def test_names_in_either_unicode_form_are_fetched_and_found(
     assert Path(docs[0]["audio"]["path"]).read_bytes() == clip
 
 
-def test_the_commit_is_known_where_the_folder_tells(huggingface: Source, files: dict[str, bytes]) -> None:
-    commit = huggingface.server.add(huggingface.repo, files)
-    assert commit_of(huggingface.fetch()) == commit
-    assert commit_of(Path("/data/snapshots/master")) is None
-    assert commit_of(data.SAMPLE) is None
-
-
-def test_the_commit_goes_into_the_results(huggingface: Source, files: dict[str, bytes]) -> None:
+def test_the_commit_goes_into_the_results(huggingface, files):
     commit = huggingface.server.add(huggingface.repo, files, "v1")
-    manager = TaskManager(
-        include_path=INCLUDE_PATH,
-        include_defaults=False,
-        metadata={"source": "huggingface", "revision": "v1", "judge_model": "j"},
-    )
+    settings = {"source": "huggingface", "revision": "v1", "judge_model": "j"}
+    manager = TaskManager(include_path=INCLUDE_PATH, include_defaults=False, metadata=settings)
     task = manager.load(["air_bench_chat_speech_QA"])["tasks"]["air_bench_chat_speech_QA"]
     assert task.dump_config()["metadata"]["data_revision"] == commit
     assert task.shaping_settings().items() >= {"revision": "v1", "data_revision": commit}.items()
+    assert commit_of(Path("/data/snapshots/master")) is commit_of(data.SAMPLE) is None
 
 
-def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface: Source, files: dict[str, bytes]) -> None:
+def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface, files):
     huggingface.server.add(huggingface.repo, files)
     root = huggingface.fetch()
     assert (root / "Chat" / "speech_QA_iemocap" / "clip 0.wav").is_symlink()
@@ -303,9 +248,7 @@ def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface: Source, f
     assert (len(found.docs), list(found.left_out)) == (1, ["bad record: path leaves the data folder"])
 
 
-def test_auto_takes_modelscope_where_it_is_installed(
-    server: hub_server.Hub, huggingface: Source, files: dict[str, bytes], request: pytest.FixtureRequest
-) -> None:
+def test_auto_takes_modelscope_where_it_is_installed(server, huggingface, files, request):
     expected = "modelscope" if find_spec("modelscope") else "huggingface"
     if expected == "modelscope":
         request.getfixturevalue("modelscope")
@@ -316,7 +259,7 @@ def test_auto_takes_modelscope_where_it_is_installed(
     assert server.sent() == wanted("speech_QA")
 
 
-def test_modelscope_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modelscope_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "modelscope", None)
     with pytest.raises(DataError, match=r"pip install 'lm-eval-tasks\[modelscope\]'"):
         data.fetch(AirBenchSettings(source="modelscope"), SPEECH)

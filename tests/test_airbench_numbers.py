@@ -33,18 +33,19 @@ def test_a_judge_that_always_says_8_6_gives_seven_to_both_no_win_and_a_gap_of_tw
     assert results["n-samples"][SPEECH_QA] == {"original": 2, "effective": 2}
 
 
-def test_a_category_is_the_mean_over_its_docs_and_the_average_that_over_four_values(server, make_data):
-    root = make_data(**{**dict.fromkeys(FOLDERS, 2), "speech_dialogue_QA": 8})
-    server.script("judge", lambda asked: "10 10" if question(asked)[0] == "speech_QA" else "5 5")
+@pytest.mark.parametrize(
+    ("sizes", "high", "means"),
+    [
+        ({"speech_QA": 2, "speech_dialogue_QA": 8}, "speech_QA", [6, 5, 5, 5, 5.25]),
+        ({"speech_and_sound_QA": 9}, "speech_and_sound_QA", [5, 5, 5, 7.5, 5.625]),
+    ],
+    ids=["docs weigh alike in a category", "both categories weigh alike in mixed"],
+)
+def test_means_are_over_docs_then_over_categories_then_over_four_values(server, make_data, sizes, high, means):
+    root = make_data(**dict.fromkeys(FOLDERS, 1) | sizes)
+    server.script("judge", lambda asked: "10 10" if question(asked)[0] == high else "5 5")
     results = run(server, root)
-    assert [row(results, name)["gpt_score"] for name in ("speech", "sound", "music", "mixed", "")] == [6, 5, 5, 5, 5.25]
-
-
-def test_mixed_weighs_its_two_categories_alike_whatever_their_sizes(server, make_data):
-    root = make_data(**{**dict.fromkeys(FOLDERS, 1), "speech_and_sound_QA": 9})
-    server.script("judge", lambda asked: "10 10" if question(asked)[0] == "speech_and_sound_QA" else "4 4")
-    results = run(server, root)
-    assert row(results, "mixed")["gpt_score"] == 7 and row(results)["gpt_score"] == (4 + 4 + 4 + 7) / 4
+    assert [row(results, name)["gpt_score"] for name in ("speech", "sound", "music", "mixed", "")] == means
 
 
 def test_wins_are_counted_by_role_in_both_orders(server, make_data):
@@ -100,49 +101,18 @@ def test_a_category_without_a_judged_doc_has_no_score_and_there_is_no_average(se
     assert "air_bench_chat has no score" in caplog.text
 
 
-def test_a_task_without_usable_audio_is_left_out_and_there_is_no_average(server, make_data, caplog):
+def test_bad_clips_and_tasks_without_a_usable_one_are_in_the_results_by_name(server, make_data, caplog):
     root = make_data()
-    for path in (root / "Chat" / "speech_and_music_QA_musiccaps_cv").iterdir():
-        path.unlink()
-    results = run(server, root)
-    assert f"{ALL}_speech_and_music_QA" not in results["results"] and scores(results)[0] is None
-    assert row(results, "speech_and_sound")["gpt_score"] == 7
-    assert "speech_and_music_QA" in caplog.text and "missing: 2" in caplog.text
-
-
-def test_bad_clips_are_in_the_results_with_their_names(server, make_data):
-    root = make_data(speech_QA=3)
     (root / "Chat" / "speech_QA_iemocap" / "clip 1.wav").write_bytes(b"")
-    results = run(server, root, SPEECH_QA)
-    assert judging(results, "speech_QA")["left_out"] == {"empty file": ["speech_QA_iemocap/clip 1.wav"]}
-    assert server.calls("model") == 2
-
-
-def test_with_no_doc_judged_at_all_the_run_still_ends(server, make_data):
-    server.script("judge", "8 6", then="prose")
-    results = run(server, make_data())
-    assert all(scores(results, name) == (None,) * 4 for name in ["", *FOLDERS])
-    assert len(results["samples"][SPEECH_QA]) == 2
-
-
-def test_a_task_without_a_usable_clip_is_named_in_the_results_of_those_that_run(server, make_data, caplog):
-    root = make_data()
-    for clip in (root / "Chat" / "sound_QA_clotho").glob("*.wav"):
+    for clip in (root / "Chat" / "sound_QA_clotho").iterdir():
         clip.write_bytes(b"")
-    server.script("judge", "8 6")
+    for clip in (root / "Chat" / "speech_and_music_QA_musiccaps_cv").iterdir():
+        clip.unlink()
     results = run(server, root)
+    assert judging(results, "speech_QA")["left_out"] == {"empty file": ["speech_QA_iemocap/clip 1.wav"]}
     absent = judging(results, "music_QA")["absent"] | judging(results, "sound_generation_QA")["absent"]
-    assert list(absent) == ["air_bench_chat_sound_QA"] and "empty file" in absent["air_bench_chat_sound_QA"]
-    assert "air_bench_chat_sound RUNS WITHOUT air_bench_chat_sound_QA" in caplog.text
-
-
-def test_a_partial_run_is_no_error_and_says_once_why_there_is_no_average(server, make_data, caplog):
-    server.script("judge", "8 6")
-    run(server, make_data(), tasks=["speech_QA"])
-    assert not [record for record in caplog.records if record.levelname == "ERROR"]
-    assert caplog.text.count("has no score") == 1
-
-
-def test_predict_only_does_not_speak_of_missing_scores(server, make_data, caplog):
-    run(server, make_data(), options={"predict_only": True})
-    assert "has no score" not in caplog.text
+    assert list(absent) == [f"{ALL}_sound_QA"] and "empty file" in absent[f"{ALL}_sound_QA"]
+    assert not {f"{ALL}_speech_and_music_QA", f"{ALL}_sound_QA"} & set(results["results"])
+    assert row(results, "speech_and_sound")["gpt_score"] == 7 and scores(results)[0] is None
+    assert f"{ALL}_sound RUNS WITHOUT {ALL}_sound_QA" in caplog.text and "missing: 2" in caplog.text
+    assert server.calls("model") == 16 - 1 - 2 - 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import errno
 import io
-import json
 import mmap
 import os
 import random
@@ -65,16 +64,15 @@ def test_rate_and_length_are_those_of_the_file_and_the_array_is_mono_at_the_rate
     assert abs(np.sqrt(np.mean(array[2000:-2000] ** 2)) - 0.5 / np.sqrt(2)) < 0.01
 
 
-def test_float_samples_beyond_one_are_scaled_down_not_clipped(tmp_path):
-    path = tmp_path / "loud.wav"
-    soundfile.write(path, np.array([0.0, 2.0, -4.0, 1.0]), 16000, subtype="FLOAT")
-    assert read_samples(path, 16000).tolist() == [0.0, 0.5, -1.0, 0.25]
-
-
-def test_samples_that_are_no_numbers_become_silence(tmp_path):
-    path = tmp_path / "nan.wav"
-    soundfile.write(path, np.array([0.5, np.nan, np.inf, -0.5]), 16000, subtype="FLOAT")
-    assert read_samples(path, 16000).tolist() == [0.5, 0.0, 0.0, -0.5]
+@pytest.mark.parametrize(
+    ("samples", "read"),
+    [([0.0, 2.0, -4.0, 1.0], [0.0, 0.5, -1.0, 0.25]), ([0.5, np.nan, np.inf, -0.5], [0.5, 0.0, 0.0, -0.5])],
+    ids=["beyond one: scaled down", "no numbers: silence"],
+)
+def test_odd_float_samples_are_read_as_numbers_within_one(tmp_path, samples, read):
+    path = tmp_path / "odd.wav"
+    soundfile.write(path, np.array(samples), 16000, subtype="FLOAT")
+    assert read_samples(path, 16000).tolist() == read
 
 
 def chunk(name, content):
@@ -136,19 +134,19 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("way", ["input_audio", "input_audio_data_uri"])
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_what_the_server_may_not_take_is_sent_as_wav_of_its_rate_and_channels(tmp_path, kind, way):
+def test_what_the_server_may_not_take_is_sent_as_wav_of_its_rate_and_channels(tmp_path, kind):
     path, (form, options) = tmp_path / "clip.wav", FOREIGN[kind]
     wave = 0.5 * np.sin(2 * np.pi * 440 * np.arange(48000) / 48000)
     soundfile.write(path, np.stack([wave, -wave], axis=1), 48000, **options)
-    ref = reference(path, part=way)
-    assert ref["format"] == form
-    data, sent = encoded_audio(ref)
-    samples, rate = soundfile.read(io.BytesIO(base64.b64decode(data)), dtype="int16")
-    assert (sent, rate, samples.shape) == ("wav", 48000, (48000, 2))
-    if kind in ("FLAC", "AIFF", "AU", "CAF", "Wave64"):
-        assert (samples == soundfile.read(path, dtype="int16")[0]).all()
+    for way, resample, shape in (("input_audio", None, (48000, 2)), ("input_audio_data_uri", 16000, (16000,))):
+        ref = reference(path, part=way, resample=resample)
+        assert ref["format"] == form
+        data, sent = encoded_audio(ref)
+        samples, rate = soundfile.read(io.BytesIO(base64.b64decode(data)), dtype="int16")
+        assert (sent, rate, samples.shape) == ("wav", resample or 48000, shape)
+        if not resample and kind in ("FLAC", "AIFF", "AU", "CAF", "Wave64"):
+            assert (samples == soundfile.read(path, dtype="int16")[0]).all()
     path.write_bytes(cut(path.read_bytes(), 0.6))
     with pytest.raises(BadAudio):
         inspect_audio(path)
@@ -220,12 +218,6 @@ def test_what_stands_behind_the_audio_is_no_part_of_it(tmp_path, kind, tail):
         assert abs(sound.frames - 16000) < 1700
 
 
-def test_the_name_of_a_file_tells_nothing(tmp_path):
-    assert (
-        inspect_audio(write_tone(tmp_path / "clip.bin", format="WAV").rename(tmp_path / "clip.raw"))["format"] == "wav"
-    )
-
-
 # Hostile files
 
 
@@ -272,29 +264,28 @@ def cut(data, share):
     return data[: int(len(data) * share)]
 
 
-def tone_bytes(tmp_path, **options):
-    return write_tone(tmp_path / "whole", seconds=2.0, rate=16000, **options).read_bytes()
+def tone_cut(share, **options):
+    return lambda folder: cut(write_tone(folder / "whole", seconds=2.0, rate=16000, **options).read_bytes(), share)
 
 
 BAD = {
-    "an empty file": (lambda tmp: b"", "empty file"),
-    "one byte": (lambda tmp: b"R", "undecodable"),
-    "text": (lambda tmp: b"this is no audio\n" * 50, "undecodable"),
-    "a web page": (lambda tmp: b"<html><body>404</body></html>", "undecodable"),
-    "zeros": (lambda tmp: b"\0" * 4096, "undecodable"),
+    "an empty file": (lambda _: b"", "empty file"),
+    "one byte": (lambda _: b"R", "undecodable"),
+    "a web page": (lambda _: b"<html><body>404</body></html>" * 50, "undecodable"),
+    "zeros": (lambda _: b"\0" * 4096, "undecodable"),
     "a Git LFS pointer": (
-        lambda tmp: b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n",
+        lambda _: b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n",
         "Git LFS pointer",
     ),
-    "a header alone": (lambda tmp: wav(data=b""), "header only"),
-    "a header that claims samples": (lambda tmp: wav(data=b"", claimed=8000), "header only|truncated"),
-    "half a header": (lambda tmp: wav()[:30], "undecodable|header only"),
-    "a WAV cut in half": (lambda tmp: cut(tone_bytes(tmp, format="WAV"), 0.5), "truncated"),
-    "a WAV that lacks its last 10 ms": (lambda tmp: tone_bytes(tmp, format="WAV")[:-320], "truncated"),
-    "a FLAC cut in half": (lambda tmp: cut(tone_bytes(tmp, format="FLAC"), 0.5), "undecodable|truncated"),
-    "an MP3 cut in half": (lambda tmp: cut(tone_bytes(tmp, format="MP3"), 0.5), "undecodable|truncated"),
-    "an MP3 header alone": (lambda tmp: b"ID3\x03\0\0\0\0\0\0", "undecodable|header only"),
-    "an MP4": (lambda tmp: b"\0\0\0\x18ftypM4A \0\0\0\0M4A mp42isom" + b"\0" * 500, "undecodable"),
+    "a header alone": (lambda _: wav(data=b""), "header only"),
+    "a header that claims samples": (lambda _: wav(data=b"", claimed=8000), "header only|truncated"),
+    "half a header": (lambda _: wav()[:30], "undecodable|header only"),
+    "a WAV cut in half": (tone_cut(0.5, format="WAV"), "truncated"),
+    "a WAV that lacks its last 10 ms": (tone_cut(0.995, format="WAV"), "truncated"),
+    "a FLAC cut in half": (tone_cut(0.5, format="FLAC"), "undecodable|truncated"),
+    "an MP3 cut in half": (tone_cut(0.5, format="MP3"), "undecodable|truncated"),
+    "an MP3 header alone": (lambda _: b"ID3\x03\0\0\0\0\0\0", "undecodable|header only"),
+    "an MP4": (lambda _: b"\0\0\0\x18ftypM4A \0\0\0\0M4A mp42isom" + b"\0" * 500, "undecodable"),
 }
 
 
@@ -303,8 +294,9 @@ def test_is_found_bad_with_its_cause(tmp_path, kind):
     make, cause = BAD[kind]
     path = tmp_path / "clip.wav"
     path.write_bytes(make(tmp_path))
-    with pytest.raises(BadAudio, match=cause):
+    with pytest.raises(BadAudio, match=cause) as caught:
         inspect_audio(path)
+    assert path.name not in str(caught.value)  # so that causes can be counted
 
 
 def test_a_missing_file_and_a_folder_are_bad_with_their_cause(tmp_path):
@@ -312,16 +304,6 @@ def test_a_missing_file_and_a_folder_are_bad_with_their_cause(tmp_path):
         inspect_audio(tmp_path / "none.wav")
     with pytest.raises(BadAudio, match="unreadable"):
         inspect_audio(tmp_path)
-
-
-def test_a_cause_holds_no_path_so_that_causes_can_be_counted(tmp_path):
-    causes = set()
-    for name in ("a.wav", "b.wav"):
-        (tmp_path / name).write_bytes(b"no audio" * 20)
-        with pytest.raises(BadAudio) as caught:
-            inspect_audio(tmp_path / name)
-        causes.add(str(caught.value))
-    assert len(causes) == 1
 
 
 @given(st.binary(max_size=200) | st.binary(max_size=100).map(lambda rest: wav()[:60] + rest))
@@ -341,33 +323,13 @@ def reference(path, **fields):
     return doc_to_visual({"audio": {**inspect_audio(path), **fields}})[0]
 
 
-def test_a_reference_is_plain_json_and_touches_no_file(tmp_path):
-    path = write_tone(tmp_path / "clip.wav")
-    ref = reference(path)
-    path.unlink()
-    assert json.loads(json.dumps(ref)) == ref and str(path) in repr(ref) and "array" not in ref
-    with pytest.raises(BadAudio):
-        ref["array"]
-
-
 def test_samples_are_read_when_they_are_asked_for(tmp_path):
     ref = reference(write_tone(tmp_path / "clip.wav", seconds=0.5, rate=8000))
     assert ref["array"].shape == (8000,) and ref["sampling_rate"] == 16000
     other = reference(tmp_path / "clip.wav", sampling_rate=24000)
     assert other["array"].shape == (12000,)
-
-
-def test_an_unknown_key_of_a_reference_is_a_key_error(tmp_path):
     with pytest.raises(KeyError):
-        reference(write_tone(tmp_path / "clip.wav"))["samples"]
-
-
-def test_a_file_replaced_in_place_is_another_reference(tmp_path):
-    path = write_tone(tmp_path / "clip.wav", 440)
-    before = reference(path)
-    write_tone(path, 880)
-    os.utime(path, ns=(before["mtime_ns"] + 1, before["mtime_ns"] + 1))
-    assert reference(path) != before
+        ref["samples"]
 
 
 def test_a_clip_changed_under_the_same_size_and_time_is_another_reference_and_is_not_sent_for_the_first(tmp_path):
@@ -437,14 +399,6 @@ def test_a_file_url_names_the_file_with_its_name_escaped(tmp_path):
     assert url.startswith("file:///") and url.endswith("/a%20clip%20%C3%A4%23%3F.wav")
 
 
-def test_resampling_sends_a_mono_wav_at_that_rate(tmp_path):
-    ref = reference(write_tone(tmp_path / "clip.mp3", seconds=1.0, rate=44100, format="MP3"), resample=16000)
-    data, form = encoded_audio(ref)
-    with soundfile.SoundFile(io.BytesIO(base64.b64decode(data))) as sound:
-        assert (form, sound.samplerate, sound.channels, sound.format) == ("wav", 16000, 1, "WAV")
-        assert abs(sound.frames - 16000) < 1000
-
-
 def test_a_file_that_has_gone_since_it_was_checked_is_bad_audio_with_its_name(tmp_path):
     ref = reference(write_tone(tmp_path / "clip.wav"))
     (tmp_path / "clip.wav").unlink()
@@ -489,16 +443,17 @@ def test_the_exact_name_comes_before_one_that_is_alike(tmp_path):
         find_audio(tmp_path, "folder", "a.WAV")
 
 
-@pytest.mark.parametrize("name", ["none.wav", "a.wav.bak", "x" * 5000, "x" * 5000 + "/a.wav", "a/b.wav", "\ud800.wav"])
-def test_what_is_not_there_is_missing(tmp_path, name):
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        *(("folder", name) for name in ("none.wav", "a.wav.bak", "x" * 5000, "x" * 5000 + "/a.wav", "a/b.wav")),
+        *(("folder", "\ud800.wav"), ("none", "a.wav")),
+    ],
+)
+def test_what_is_not_there_is_missing(tmp_path, folder, name):
     touch(tmp_path / "folder" / "a.wav")
     with pytest.raises(BadAudio, match="missing"):
-        find_audio(tmp_path, "folder", name)
-
-
-def test_a_folder_that_is_not_there_is_missing(tmp_path):
-    with pytest.raises(BadAudio, match="missing"):
-        find_audio(tmp_path, "none", "a.wav")
+        find_audio(tmp_path, folder, name)
 
 
 @pytest.mark.parametrize(
@@ -513,15 +468,11 @@ def test_a_name_that_leaves_the_folder_is_refused(tmp_path, name):
     assert not isinstance(caught.value, BadAudio)
 
 
-def test_a_folder_given_with_dots_is_the_same_folder(tmp_path):
-    path = touch(tmp_path / "data" / "folder" / "a.wav")
-    assert find_audio(tmp_path / "other" / ".." / "data", "folder", "a.wav") == str(path)
-
-
-def test_a_folder_may_be_given_from_where_one_is(tmp_path, monkeypatch):
+def test_a_folder_may_be_given_with_dots_and_from_where_one_is(tmp_path, monkeypatch):
     path = touch(tmp_path / "folder" / "a.wav")
     monkeypatch.chdir(tmp_path)
-    assert find_audio(".", "folder", "a.wav") == str(path)
+    for root in (".", tmp_path / "other" / ".."):
+        assert find_audio(root, "folder", "a.wav") == str(path)
     with pytest.raises(ValueError, match="leaves the data folder"):
         find_audio("/", "", ".")
 

@@ -37,20 +37,11 @@ def test_what_is_sent_holds_the_clip_before_the_text_of_the_users_message(clip):
     assert audio["type"] == "input_audio" and base64.b64decode(audio["input_audio"]["data"]) == clip.read_bytes()
 
 
-def test_the_clip_goes_into_the_last_users_message(clip):
-    messages = [
-        {"role": "user", "content": "a"},
-        {"role": "assistant", "content": "b"},
-        {"role": "user", "content": "c"},
-    ]
-    sent = json.loads(chat_of(clip, messages).prompt)
-    assert [type(message["content"]) for message in sent] == [str, str, list]
-
-
-def test_text_that_is_in_parts_already_stays_as_it_is(clip):
-    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    sent = json.loads(chat_of(clip, [{"role": "user", "content": parts}]).prompt)
-    assert sent[0]["content"][1:] == parts
+def test_the_clip_goes_into_the_last_users_message_before_its_parts(clip):
+    parts = [{"type": "text", "text": "c"}, {"type": "text", "text": "d"}]
+    messages = [{"role": role, "content": role} for role in ("user", "assistant")]
+    sent = json.loads(chat_of(clip, [*messages, {"role": "user", "content": parts}]).prompt)
+    assert sent[:2] == messages and sent[2]["content"][1:] == parts
 
 
 def test_everything_that_is_stored_is_small_and_needs_no_file(clip):
@@ -59,14 +50,9 @@ def test_everything_that_is_stored_is_small_and_needs_no_file(clip):
     encoded = base64.b64encode(b"RIFF").decode()[:5]
     for text in (repr(chat), chat.encode().decode(), json.dumps(chat), hash_args("generate_until", (chat, {}))):
         assert encoded not in text and len(text) < 1000
-    assert str(clip) in chat.small
+    assert str(clip) in chat.small and isinstance(chat, AudioChat) and len(chat) == 1
     with pytest.raises(BadAudio):
         chat.prompt  # noqa: B018
-
-
-def test_it_is_a_chat_to_lm_eval(clip):
-    chat = chat_of(clip)
-    assert isinstance(chat, AudioChat) and isinstance(chat, JsonChatStr) and len(chat) == 1
 
 
 def test_another_clip_file_format_or_way_of_sending_is_another_cache_entry(clip, tmp_path):

@@ -23,22 +23,17 @@ def status_of(*arguments: str) -> int:
 
 
 @pytest.mark.parametrize("arguments", [(), *((command,) for command in COMMANDS)], ids=lambda a: a[0] if a else "all")
-def test_every_command_has_help(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(arguments, capsys):
     assert status_of(*arguments, "--help") == 0
     told = capsys.readouterr().out
     assert told.startswith("usage: lm-eval")
     assert arguments or all(command in told for command in COMMANDS)
 
 
-def test_path_is_the_folder_of_the_tasks(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of("path") == 0
-    assert Path(capsys.readouterr().out.strip()) == INCLUDE_PATH
-    assert (INCLUDE_PATH / "airbench_chat" / "speech_QA.yaml").is_file()
-
-
-def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of("--version") == 0
-    assert capsys.readouterr().out.strip() == __version__
+def test_the_version_is_the_packages_and_path_the_folder_of_its_tasks(capsys):
+    assert status_of("--version") == status_of("path") == 0
+    version, folder = capsys.readouterr().out.splitlines()
+    assert (version, Path(folder)) == (__version__, INCLUDE_PATH)
 
 
 @pytest.mark.parametrize(
@@ -65,13 +60,7 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
         (("report", "nowhere"), "nowhere"),
     ],
 )
-def test_wrong_use_is_one_line_and_status_2(
-    arguments: tuple[str, ...],
-    told: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_wrong_use_is_one_line_and_status_2(arguments, told, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert status_of(*arguments) == 2
     out, error = capsys.readouterr()
@@ -80,31 +69,23 @@ def test_wrong_use_is_one_line_and_status_2(
     assert error.startswith("lm-eval-tasks")
 
 
-def test_a_file_that_cannot_be_read_is_one_line_too(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (PermissionError(13, "Permission denied", "/meta.json"), "[Errno 13] Permission denied: '/meta.json'"),
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), "the package torch is missing: pip install it"),
+    ],
+)
+def test_a_file_or_package_that_is_not_to_be_had_is_one_line_too(capsys, monkeypatch, error, told):
     def refuse(*_: object) -> Path:
-        raise PermissionError(13, "Permission denied", "/data/Chat_meta.json")
+        raise error
 
     monkeypatch.setattr(data, "fetch", refuse)
     assert status_of("fetch", "air_bench_chat") == 2
-    assert capsys.readouterr().err == "lm-eval-tasks: [Errno 13] Permission denied: '/data/Chat_meta.json'\n"
+    assert capsys.readouterr().err == f"lm-eval-tasks: {told}\n"
 
 
-def test_a_package_that_is_missing_is_one_line_too(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> Path:
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
-
-    monkeypatch.setattr(data, "fetch", refuse)
-    assert status_of("fetch", "air_bench_chat") == 2
-    assert capsys.readouterr().err == "lm-eval-tasks: the package torch is missing: pip install it\n"
-
-
-def test_fetch_asks_for_what_the_options_and_the_environment_say(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetch_asks_for_what_the_options_and_the_environment_say(capsys, monkeypatch):
     asked = []
 
     def fetch(settings: object, names: object) -> Path:
@@ -120,7 +101,7 @@ def test_fetch_asks_for_what_the_options_and_the_environment_say(
     assert capsys.readouterr().out == "/data\n/data\n"
 
 
-def test_the_installed_command_ends_without_a_traceback() -> None:
+def test_the_installed_command_ends_without_a_traceback():
     command = [sys.executable, "-m", "lm_eval_tasks.cli", "rejudge", "/nowhere"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (2, "")

@@ -14,13 +14,8 @@ def test_the_command_is_the_stock_one():
     arguments = demo.command("http://127.0.0.1:9/v1", "intima", Path("out"))
     assert arguments[:3] == ["run", "--model", "local-chat-completions"] and "--apply_chat_template" in arguments
     assert arguments[arguments.index("--include_path") + 1] == str(INCLUDE_PATH)
-    metadata = json.loads(arguments[arguments.index("--metadata") + 1])
-    assert metadata == {
-        "local_path": "sample",
-        "judge_model": "demo-judge",
-        "judge_base_url": "http://127.0.0.1:9/v1",
-        "judge_cache": False,
-    }
+    judge = {"judge_model": "demo-judge", "judge_base_url": "http://127.0.0.1:9/v1", "judge_cache": False}
+    assert json.loads(arguments[arguments.index("--metadata") + 1]) == {"local_path": "sample", **judge}
 
 
 def test_keys_and_settings_of_real_runs_stay_out(monkeypatch):

@@ -17,22 +17,8 @@ from lm_eval_tasks.airbench_chat import prompt as airbench
 from lm_eval_tasks.demo import judging
 from lm_eval_tasks.demo.server import running_server
 from lm_eval_tasks.intima import prompt as intima
+from lm_eval_tasks.intima.scoring import KEYS
 
-KEYS = [
-    "companionship_reinforcing",
-    "boundary_maintaining",
-    "companionship_neutral",
-    "sycophancy_agreement",
-    "anthropomorphism",
-    "isolation",
-    "retention_engagement",
-    "redirect_to_human",
-    "professional_limitations",
-    "programmatic_limitations",
-    "personification_resistance",
-    "adequate_information",
-    "off_topic",
-]
 AIRBENCH_PROMPT = """Rate both.
 [Detailed Audio Description]
 {{'caption': 'A guitar plays a rising scale.'}}
@@ -119,11 +105,6 @@ def audio_url(address):
     return [{"type": "audio_url", "audio_url": {"url": address}}, {"type": "text", "text": "What is this?"}]
 
 
-def test_models_are_listed(url):
-    status, reply = call(f"{url}/models")
-    assert status == 200 and [model["id"] for model in reply["data"]] == ["demo-listener", "demo-judge"]
-
-
 @pytest.mark.parametrize("form", ["WAV", "MP3"])
 @pytest.mark.parametrize(("rate", "channels"), [(8000, 1), (16000, 2), (44100, 1)])
 def test_the_listener_measures_what_it_is_sent(url, form, rate, channels):
@@ -134,40 +115,26 @@ def test_the_listener_measures_what_it_is_sent(url, form, rate, channels):
     assert any(f"{hertz} Hz" in answer for hertz in range(212, 229))
 
 
-def test_data_uris_are_taken_in_both_parts(url):
+def test_data_uris_silence_and_very_short_clips_are_heard(url):
     uri = f"data:audio/wav;base64,{text64(tone())}"
     assert said(url, input_audio(uri)) == said(url, audio_url(uri)) == said(url, input_audio(text64(tone())))
-
-
-def test_silence_and_very_short_clips_are_described(url):
-    silent = io.BytesIO()
-    sf.write(silent, np.zeros(8000), 8000, format="WAV")
-    assert "is silent" in said(url, input_audio(text64(silent.getvalue())))
+    assert "is silent" in said(url, input_audio(text64(tone(hertz=0))))
     assert "lasts 0.0 seconds" in said(url, input_audio(text64(tone(seconds=0.001))))
 
 
 def test_file_urls_are_read_below_the_allowed_folder_alone(url, files, tmp_path):
     inside, outside = files / "a tone.wav", tmp_path / "b.wav"
-    inside.write_bytes(tone())
-    outside.write_bytes(tone())
-    (files / "link.wav").unlink(missing_ok=True)
+    for file in (inside, outside):
+        file.write_bytes(tone())
     (files / "link.wav").symlink_to(outside)
     assert "lasts 2.0 seconds" in said(url, audio_url(inside.as_uri()))
-    for address in (
-        outside.as_uri(),
-        f"file://{files}/../b.wav",
-        (files / "link.wav").as_uri(),
-        f"file://host{inside}",
-    ):
+    others = outside.as_uri(), f"file://{files}/../b.wav", (files / "link.wav").as_uri(), f"file://host{inside}"
+    for address in others:
         status, reply = chat(url, audio_url(address))
         assert status == 400 and "outside" in reply["error"]["message"]
     assert "can't be read" in chat(url, audio_url((files / "none.wav").as_uri()))[1]["error"]["message"]
-
-
-def test_file_urls_are_off_without_a_folder(files):
-    (files / "c.wav").write_bytes(tone())
-    with running_server() as address:
-        status, reply = chat(address, audio_url((files / "c.wav").as_uri()))
+    with running_server() as without_a_folder:
+        status, reply = chat(without_a_folder, audio_url(inside.as_uri()))
     assert status == 400 and "--allow-files" in reply["error"]["message"]
 
 
@@ -198,51 +165,36 @@ def test_requests_that_can_not_be_served_are_refused(url, more):
     assert status == 400 and reply["error"]["message"]
 
 
-def test_an_unknown_model_is_not_found(url):
+def test_other_models_than_those_listed_and_bodies_that_are_no_request_are_refused(url):
+    assert [model["id"] for model in call(f"{url}/models")[1]["data"]] == ["demo-listener", "demo-judge"]
     status, reply = chat(url, "Hello", model="gpt-4")
     assert status == 404 and reply["error"]["code"] == "model_not_found" and "demo-judge" in reply["error"]["message"]
+    assert call(f"{url}/chat/completions", b"{")[0] == 400 and call(f"{url}/chat/completions", b"[]")[0] == 404
 
 
-def test_a_body_that_is_no_json_is_refused(url):
-    assert call(f"{url}/chat/completions", b"{")[0] == 400
-    assert call(f"{url}/chat/completions", b"[]")[0] == 404
-
-
-def test_a_probe_of_one_token_is_answered_and_cut_short(url):
+def test_answers_end_at_their_limit_or_at_a_stop_string(url):
     for model in ("demo-listener", "demo-judge"):
         status, reply = chat(url, "Hello", model=model, max_tokens=1, temperature=0, seed=1, top_p=1)
         assert status == 200 and reply["choices"][0]["finish_reason"] == "length"
         assert reply["usage"]["completion_tokens"] == 1 and reply["choices"][0]["message"]["content"]
         assert reply["model"] == model
-
-
-def test_stop_strings_cut_and_full_answers_end_with_stop(url):
     whole = chat(url, "Hello")[1]["choices"][0]
     assert whole["finish_reason"] == "stop"
     assert said(url, "Hello", stop=[","]) == whole["message"]["content"].split(",")[0]
 
 
-def test_the_judge_prefers_the_answer_that_shares_words_wherever_it_stands(url):
-    right, wrong = "A guitar plays a rising scale.", "Dogs bark at night."
-    for one, two in ((right, wrong), (wrong, right)):
-        first, second = map(int, said(url, AIRBENCH_PROMPT.format(one=one, two=two), model="demo-judge").split(" "))
-        assert (first, second) == ((10, 1) if one == right else (1, 10))
-
-
-def test_an_empty_answer_scores_one(url):
-    assert said(url, AIRBENCH_PROMPT.format(one="", two="A guitar."), model="demo-judge") == "1 10"
-
-
-def test_the_judge_reads_a_system_message_and_text_parts_too(url):
-    prompt = AIRBENCH_PROMPT.format(one="A guitar.", two="")
-    messages = [
-        {"role": "system", "content": "Judge."},
-        {"role": "user", "content": [{"type": "text", "text": prompt}]},
-    ]
-    assert said(url, messages, model="demo-judge") == "10 1"
-
-
-def test_the_judge_hears_nothing(url):
+@pytest.mark.parametrize(
+    ("one", "two", "scores"),
+    [
+        ("A guitar plays a rising scale.", "Dogs bark at night.", "10 1"),
+        ("Dogs bark at night.", "A guitar plays a rising scale.", "1 10"),
+        ("", "A guitar.", "1 10"),
+    ],
+)
+def test_the_judge_prefers_the_answer_that_shares_words_wherever_it_stands(url, one, two, scores):
+    prompt = AIRBENCH_PROMPT.format(one=one, two=two)
+    parts = [{"role": "system", "content": "Judge."}, {"role": "user", "content": [{"type": "text", "text": prompt}]}]
+    assert said(url, prompt, model="demo-judge") == said(url, parts, model="demo-judge") == scores
     status, reply = chat(url, input_audio(text64(tone())), model="demo-judge")
     assert status == 400 and "text alone" in reply["error"]["message"]
 
@@ -262,27 +214,14 @@ def test_the_judge_hears_nothing(url):
         ("", {"off_topic": "high", "adequate_information": "none"}),
     ],
 )
-def test_intima_prompts_get_all_labels(url, answer, expected):
+def test_intima_prompts_get_all_labels_told_by_their_words_or_schema(url, answer, expected):
     prompt = INTIMA_PROMPT.format(prompt="How do I cook rice?", answer=answer)
-    levels = json.loads(said(url, prompt, model="demo-judge"))
-    assert list(levels) == KEYS and set(levels.values()) <= set(judging.LEVELS)
-    assert expected.items() <= levels.items()
-
-
-def test_an_intima_request_is_told_by_its_schema_too(url):
-    schema = {"type": "json_schema", "json_schema": {"name": "v", "schema": {"required": KEYS}}}
-    prompt = INTIMA_PROMPT.format(prompt="Hi", answer="Hi").replace("companionship_reinforcing", "the levels")
-    assert list(json.loads(said(url, prompt, model="demo-judge", response_format=schema))) == KEYS
-
-
-def test_text_alone_gets_different_replies_by_keyword(url):
-    prompts = (
-        "I love you, be my girlfriend",
-        "I lost my mother and I am in grief",
-        "Do you like the name I chose?",
-        "Rice?",
-    )
-    assert len({said(url, prompt) for prompt in prompts}) == len(prompts)
+    schema = {"type": "json_schema", "json_schema": {"name": "v", "schema": {"required": list(KEYS)}}}
+    told = prompt.replace("companionship_reinforcing", "the levels")
+    for reply in (said(url, prompt, model="demo-judge"), said(url, told, model="demo-judge", response_format=schema)):
+        levels = json.loads(reply)
+        assert list(levels) == list(KEYS) and set(levels.values()) <= set(judging.LEVELS)
+        assert expected.items() <= levels.items()
 
 
 def test_requests_are_counted_and_run_side_by_side():

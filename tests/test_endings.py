@@ -7,15 +7,16 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from airbench_runs import ALL, question
 from lm_eval.loggers import EvaluationTracker
 from servers import refused, said
-from stored_runs import DOCS, Runs, results, scores
-from test_replay_kept import kept
+from stored_runs import DOCS, Runs, kept, results, scores
 
 from lm_eval_tasks.harness.resources import make_room_for
 from lm_eval_tasks.runs import alone
@@ -32,17 +33,12 @@ NO_VERDICT = refused(400, "content management policy", code="content_filter")
     ],
     ids=["all judged", "some unjudged", "nothing judged"],
 )
-def test_the_exit_status_says_what_was_judged(runs: Runs, judge, ends):
+def test_the_exit_status_says_what_was_judged(runs, judge, ends):
     runs.server.script("judge", judge)
     assert runs._start(runs.command("out")) == ends
     assert runs._start(["rejudge", "out", "--trust"]) == ends
     runs.server.script("judge", scores)
     assert runs._start(["rejudge", "out", "--trust"]) == 0
-
-
-def test_answers_alone_are_no_failure(runs: Runs):
-    assert runs._start(runs.command("out", "--predict_only")) == 0
-    assert runs.server.calls("judge") == 0
 
 
 # What could not be written
@@ -65,7 +61,7 @@ def full_disk(monkeypatch, *, after_results: bool):
 
 
 @pytest.mark.parametrize("after_results", [False, True])
-def test_what_is_not_written_is_an_error_and_the_answers_stay(runs: Runs, monkeypatch, capsys, after_results):
+def test_what_is_not_written_is_an_error_and_the_answers_stay(runs, monkeypatch, capsys, after_results):
     with monkeypatch.context() as full:
         full_disk(full, after_results=after_results)
         assert runs._start(runs.command("out")) == 1
@@ -78,10 +74,12 @@ def test_what_is_not_written_is_an_error_and_the_answers_stay(runs: Runs, monkey
     assert {name: later["results"][name] for name in direct} == direct
 
 
-def test_an_error_after_judging_keeps_the_answers(runs: Runs, monkeypatch):
+def test_an_error_after_judging_keeps_the_answers(runs, monkeypatch):
     def fail(*_, **__):
         raise ValueError("an aggregation of somebody else")
 
+    assert runs._start(runs.command("out", "--predict_only")) == 0  # answers alone are no failure
+    assert runs.server.calls("judge") == 0 and kept() == []
     with monkeypatch.context() as broken:
         broken.setattr(EvaluationTracker, "save_results_aggregated", fail)
         assert runs._start(runs.command("out")) == 2
@@ -100,12 +98,13 @@ def in_a_process(runs: Runs, command: list[str]) -> subprocess.Popen:
 
 
 @pytest.mark.parametrize(("same", "told"), [(True, "is being run"), (False, "answers is in use")])
-def test_what_another_process_is_at_is_said_before_any_call(runs: Runs, capsys, same, told):
+def test_what_another_process_is_at_is_said_before_any_call(runs, capsys, same, told):
     cache = () if same else ("--use_cache", str(runs.folder / "answers"))
-    runs.server.script("model", said("slow", delay=6))
+    free = threading.Event()
+    runs.server.script("model", replace(said("slow"), until=free))
     other = in_a_process(runs, runs.command("one", *cache))
     deadline = time.monotonic() + 60
-    while not runs.server.calls("model") and time.monotonic() < deadline:
+    while runs.server.calls("model") < sum(DOCS.values()) and time.monotonic() < deadline:
         time.sleep(0.02)
     made = {role: runs.server.calls(role) for role in ("model", "judge")}
     forget, runs.server.forget = runs.server.forget, lambda: None
@@ -115,6 +114,7 @@ def test_what_another_process_is_at_is_said_before_any_call(runs: Runs, capsys, 
     assert {role: runs.server.calls(role) for role in made} == made
     error = capsys.readouterr().err
     assert told in error and f"process {other.pid}" in error
+    free.set()
     _, log = other.communicate(timeout=60)
     assert other.returncode == 0, log
     assert runs._start(runs.command("two", *cache, **more)) == 0
@@ -131,7 +131,7 @@ def test_a_lock_of_a_process_that_was_killed_is_free(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [b"this is no database", b"SQLite format 3\0" + b"\xff" * 4000])
-def test_a_damaged_database_of_answers_is_one_line_before_any_call(runs: Runs, capsys, damage):
+def test_a_damaged_database_of_answers_is_one_line_before_any_call(runs, capsys, damage):
     (runs.folder / "answers_rank0.db").write_bytes(damage)
     assert runs._start(runs.command("out", "--use_cache", "answers")) == 2
     assert "answers_rank0.db is damaged" in capsys.readouterr().err.splitlines()[-1]
@@ -140,13 +140,13 @@ def test_a_damaged_database_of_answers_is_one_line_before_any_call(runs: Runs, c
 
 @pytest.mark.parametrize("option", ["--output_path", "--use_cache"])
 @pytest.mark.parametrize("place", ["/dev/null/out/deeper", "/proc/out"])
-def test_a_place_that_cannot_be_written_is_found_before_any_call(runs: Runs, capsys, option, place):
+def test_a_place_that_cannot_be_written_is_found_before_any_call(runs, capsys, option, place):
     assert runs._start(runs.command("out", option, place)) == 2
     assert f"{option}: /" in capsys.readouterr().err.splitlines()[-1]
     assert runs.server.calls("model") == runs.server.calls("judge") == 0
 
 
-def test_a_database_of_answers_that_is_whole_is_used(runs: Runs):
+def test_a_database_of_answers_that_is_whole_is_used(runs):
     runs.run("out", "--use_cache", "answers")
     with sqlite3.connect("answers_rank0.db") as db:
         assert db.execute("SELECT count(*) FROM unnamed").fetchone() == (sum(DOCS.values()),)
@@ -163,19 +163,16 @@ def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_the_limit_of_open_files_is_raised_for_the_calls_of_a_run(runs: Runs, few_files):
+def test_the_limit_of_open_files_is_raised_for_the_calls_of_a_run(runs, few_files):
     runs.run("out", judge_concurrency=400)
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 408
-
-
-def test_more_calls_than_files_may_be_open_are_refused(few_files):
     with pytest.raises(ValueError, match="judge_concurrency"):
         make_room_for(10**9)
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
-def test_a_prompt_to_the_judge_that_is_no_file_is_refused_and_not_waited_for(runs: Runs, capsys, make):
+def test_a_prompt_to_the_judge_that_is_no_file_is_refused_and_not_waited_for(runs, capsys, make):
     make(runs.folder / "prompt.txt")
     assert runs._start(runs.command("out", judge_prompt=str(runs.folder / "prompt.txt"))) == 2
     assert "not a file" in capsys.readouterr().err and runs.server.calls("model") == 0

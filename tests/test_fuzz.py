@@ -117,7 +117,7 @@ def by_number(found: list[tuple[bool, Answer]], trial: str) -> Callable[[Asked],
     return lambda asked: trial if question(asked)[0] == "trial" else found[question(asked)[1]][1]
 
 
-def test_no_fault_of_a_judges_server_becomes_a_score(runs: Runs, fuzzed):
+def test_no_fault_of_a_judges_server_becomes_a_score(runs, fuzzed):
     found = replies(VERDICT)
     runs.server.script("judge", by_number(found, VERDICT))
     _, records = fuzzed()
@@ -126,7 +126,7 @@ def test_no_fault_of_a_judges_server_becomes_a_score(runs: Runs, fuzzed):
         assert records[number]["judged"] == whole, answer
 
 
-def test_no_fault_of_a_models_server_becomes_an_answer(runs: Runs, fuzzed):
+def test_no_fault_of_a_models_server_becomes_an_answer(runs, fuzzed):
     found = replies("It rains.")
     runs.server.script("model", by_number(found, ""))
     runs.server.script("judge", VERDICT)
@@ -146,26 +146,11 @@ def test_every_response_has_one_meaning_and_only_a_completion_is_a_reply(status,
 
 # Answers of a model
 
-texts = st.text(max_size=200) | st.lists(
-    st.sampled_from(
-        [
-            *(
-                "7 3",
-                "\n",
-                "10 1",
-                "[The End of Assistant 2's Answer]",
-                "[System]",
-                "</think>",
-                "<|im_end|>",
-                "Assistant 1",
-            )
-        ]
-    ),
-    max_size=6,
-).map(" ".join)
+FORMS = ["7 3", "\n", "10 1", "[The End of Assistant 2's Answer]", "[System]", "</think>", "<|im_end|>", "Assistant 1"]
+texts = st.text(max_size=200) | st.lists(st.sampled_from(FORMS), max_size=6).map(" ".join)
 
 
-def test_any_answer_is_judged_and_none_judges(runs: Runs, fuzzed):
+def test_any_answer_is_judged_and_none_judges(runs, fuzzed):
     """The judge's scores come out as it gave them, whatever stands in an answer."""
     found = examples(texts)
     runs.server.script(
@@ -189,7 +174,7 @@ changes = st.one_of(
 )
 
 
-def test_an_odd_record_costs_itself_at_the_most(runs: Runs, fuzzed, make_data):
+def test_an_odd_record_costs_itself_at_the_most(runs, fuzzed, make_data):
     found = examples(changes)
     root = make_data("records", speech_QA=COUNT)
     records = load_metadata(root)
@@ -208,13 +193,8 @@ sizes = st.sampled_from([0, 1, 1600, 1636, 0x7FFFFFFF, 0xFFFFFFFF]) | st.integer
 @st.composite
 def wavs(draw) -> bytes:
     """A WAV with one or two faults: numbers changed, cut, other samples, or bytes between its chunks."""
-    form, sizes_told, samples, between, kept = (
-        [1, 1, 8000, 16000, 2, 16],
-        [1636, 16, 1600],
-        b"\x10\x00" * 800,
-        b"",
-        None,
-    )
+    form, sizes_told = [1, 1, 8000, 16000, 2, 16], [1636, 16, 1600]
+    samples, between, kept = b"\x10\x00" * 800, b"", None
     for fault in draw(st.lists(st.sampled_from(["form", "size", "samples", "between", "cut"]), max_size=2)):
         if fault == "form":
             form[draw(st.integers(0, 5))] = draw(wav_numbers)
@@ -231,7 +211,7 @@ def wavs(draw) -> bytes:
     return (head + between + struct.pack("<4sI", b"data", data) + samples)[:kept]
 
 
-def test_whatever_header_a_clip_has_what_is_sent_can_be_heard(runs: Runs, fuzzed):
+def test_whatever_header_a_clip_has_what_is_sent_can_be_heard(runs, fuzzed):
     for number, content in enumerate(examples(wavs())):
         (runs.root / "Chat" / f"speech_QA_{FOLDERS['speech_QA']}" / f"clip {number}.wav").write_bytes(content)
     runs.server.script("model", listener)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import socket
 from collections.abc import Iterator
-from pathlib import Path
+from shutil import rmtree
 
-import hub_server
 import pytest
+from huggingface_hub import constants
+from test_airbench_fetch import Source, huggingface, server  # noqa: F401 - a hub and its client
 
 from lm_eval_tasks import cli
 from lm_eval_tasks.errors import DataError
@@ -26,16 +26,8 @@ def table(*codes: str) -> bytes:
     return text.getvalue().encode()
 
 
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
-    from huggingface_hub import constants, file_download
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
-    with hub_server.running_hub() as running:
-        hub_server.point_huggingface_to(running.url, monkeypatch, constants, file_download)
-        forget()
-        yield running
-    forget()
+def codes(**options: str) -> list[str]:
+    return [doc["code"] for doc in data.read_docs(IntimaSettings(**options))]
 
 
 def forget() -> None:
@@ -44,79 +36,54 @@ def forget() -> None:
     data._hub_copy.cache_clear()
 
 
-def switch_off(server: hub_server.Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on nobody listens where the hub was."""
-    from huggingface_hub import constants, file_download
-
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    server.gone = True
-    hub_server.point_huggingface_to(f"http://127.0.0.1:{port}", monkeypatch, constants, file_download)
+@pytest.fixture
+def hub(huggingface: Source) -> Iterator[Source]:  # noqa: F811
+    forget()
+    yield huggingface
     forget()
 
 
-def codes(**options: str) -> list[str]:
-    return [doc["code"] for doc in data.read_docs(IntimaSettings(**options))]
-
-
-def test_the_rows_are_read_with_their_commit_and_nothing_else_is_downloaded(server: hub_server.Hub) -> None:
-    files = {"README.md": CARD.format("INTIMA.csv").encode(), "INTIMA.csv": table("love", "grief"), "plot.png": b"x"}
-    commit = server.add(data.HUGGINGFACE_ID, files)
+@pytest.mark.parametrize("name", ["INTIMA.csv", "data/prompts.csv"])
+def test_the_rows_that_the_card_names_are_read_with_their_commit_and_nothing_else_is_downloaded(hub, name):
+    files = {"README.md": CARD.format(name).encode(), name: table("love", "grief"), "plot.png": b"x"}
+    commit = hub.server.add(data.HUGGINGFACE_ID, files)
     assert codes() == ["love", "grief"]
     assert data.data_revision(IntimaSettings()) == commit
-    assert sorted(server.sent()) == ["INTIMA.csv", "README.md"]
+    assert sorted(hub.server.sent()) == sorted(["README.md", name])
 
 
-def test_a_card_that_names_the_files_of_the_split_is_followed(server: hub_server.Hub) -> None:
-    files = {"README.md": CARD.format("data/prompts.csv").encode(), "data/prompts.csv": table("love")}
-    server.add(data.HUGGINGFACE_ID, {**files, "answers.csv": b"a,b\n1,2\n"})
-    assert codes() == ["love"]
-
-
-def test_a_second_run_downloads_nothing_and_revisions_are_kept_apart(server: hub_server.Hub) -> None:
-    server.add(data.HUGGINGFACE_ID, {"INTIMA.csv": table("love")}, "v1")
-    server.add(data.HUGGINGFACE_ID, {"INTIMA.csv": table("grief")})
+def test_a_second_run_downloads_nothing_and_revisions_are_kept_apart(hub):
+    add = hub.server.add
+    add(data.HUGGINGFACE_ID, {"INTIMA.csv": table("love")}, "v1")
+    add(data.HUGGINGFACE_ID, {"INTIMA.csv": table("grief")})
     assert (codes(), codes(revision="v1")) == (["grief"], ["love"])
     forget()
-    server.log.clear()
+    hub.server.log.clear()
     assert (codes(), codes(revision="v1")) == (["grief"], ["love"])
-    assert not server.sent()
-
-
-def test_without_a_network_the_revision_asked_for_is_used_or_none(
-    server: hub_server.Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.add(data.HUGGINGFACE_ID, {"INTIMA.csv": table("grief")})
-    assert codes() == ["grief"]
-    server.add(data.HUGGINGFACE_ID, {"INTIMA.csv": table("love")}, "v1")
-    assert codes(revision="v1") == ["love"]
-    switch_off(server, monkeypatch)
+    assert not hub.server.sent()
+    hub.switch_off()
+    forget()
     assert (codes(), codes(revision="v1")) == (["grief"], ["love"])
     with pytest.raises(DataError, match="revision 'v2'"):
         codes(revision="v2")
 
 
-def test_a_hub_that_is_off_is_one_error_with_the_remedy(
-    server: hub_server.Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    switch_off(server, monkeypatch)
+def test_a_hub_that_is_off_or_holds_no_table_is_one_error_with_the_remedy(hub):
+    hub.server.add(data.HUGGINGFACE_ID, {"INTIMA.jsonl": b'{"prompt": "cut sho'})
+    with pytest.raises(DataError, match=r"cannot be read \(.*Remove that folder"):
+        codes()
+    hub.switch_off()
+    rmtree(constants.HF_HUB_CACHE)
+    forget()
     with pytest.raises(DataError, match=r"INTIMA could not be loaded: .*fetch intima.*local_path") as caught:
         codes()
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_are_no_table_are_one_error_with_the_remedy(server: hub_server.Hub) -> None:
-    server.add(data.HUGGINGFACE_ID, {"INTIMA.jsonl": b'{"prompt": "cut sho'})
-    with pytest.raises(DataError, match=r"cannot be read \(.*Remove that folder"):
-        codes()
-
-
-def test_the_command_fetches_ahead_and_prints_the_folder(
-    server: hub_server.Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit = server.add(data.HUGGINGFACE_ID, {"INTIMA.csv": table("love")}, "v1")
+def test_the_command_fetches_ahead_and_prints_the_folder(hub, capsys):
+    commit = hub.server.add(data.HUGGINGFACE_ID, {"INTIMA.csv": table("love")}, "v1")
     assert cli.main(["fetch", "intima", "--revision", "v1"]) == 0
     assert capsys.readouterr().out.strip().endswith(commit)
-    switch_off(server, monkeypatch)
+    hub.switch_off()
+    forget()
     assert codes(revision="v1") == ["love"]

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from intima_runs import TASKS, TextModel, by_prompt, rate, record, run, verdict, write_rows
+from intima_runs import TASKS, TextModel, by_prompt, rate, record, run, verdict
 
 from lm_eval_tasks.errors import NoDocs
-
-
-@pytest.fixture
-def rows(tmp_path: Path) -> Path:
-    """The small data set as a file."""
-    return write_rows(tmp_path / "rows.jsonl")
 
 
 def test_rates_and_labels_are_those_worked_by_hand(server, rows):
@@ -81,51 +73,37 @@ def test_the_threshold_changes_rates_and_not_labels(server, rows):
     }
 
 
-def test_a_group_whose_tasks_have_one_doc_each_still_has_a_value(server, rows):
-    server.script("judge", verdict(boundary_maintaining="high"))
-    results = run(server.url(), TextModel(), local_path=str(rows), options={"limit": 1})
-    assert rate(results, "intima", "boundary_maintaining") == 1
-    assert results["results"]["intima"]["boundary_maintaining_stderr,judge"] == "N/A"
-
-
-def test_a_task_of_one_doc_does_not_cost_the_group_its_standard_error(server, rows):
+def test_a_task_of_one_doc_does_not_cost_the_group_its_value_or_standard_error(server, rows):
     server.script("judge", by_prompt({"p1": verdict(boundary_maintaining="high")}))
     results = run(server.url(), TextModel(), local_path=str(rows))
     assert results["results"]["intima_emotional_investment"]["boundary_maintaining_stderr,judge"] == "N/A"
     # the pooled variance of seven docs in four tasks: 3 * 2 * (1/3)^2 / (7 - 4), over 7
     expected = (3 * 2 * (1 / 3) ** 2 / 3 / 7) ** 0.5
     assert results["results"]["intima"]["boundary_maintaining_stderr,judge"] == pytest.approx(expected)
+    results = run(server.url(), TextModel(), local_path=str(rows), options={"limit": 1})
+    assert rate(results, "intima", "boundary_maintaining") == 1 / 4
+    assert results["results"]["intima"]["boundary_maintaining_stderr,judge"] == "N/A"
 
 
 # Codes that the paper does not list
 
 
-def test_other_codes_run_with_the_group_but_not_in_its_rates(server, rows):
+def test_other_codes_run_with_the_group_or_alone_but_not_in_its_rates(server, rows):
     server.script("judge", by_prompt({"p8": verdict(companionship_reinforcing="high")}))
-    results = run(server.url(), TextModel(), local_path=str(rows), include_extra_codes=True)
+    settings = {"local_path": str(rows), "include_extra_codes": "true"}
+    results = run(server.url(), TextModel(), **settings)
     assert results["group_subtasks"] == {"intima": [*TASKS, "intima_other"]}
     assert rate(results, "intima_other", "companionship_reinforcing") == 1
     assert rate(results, "intima", "companionship_reinforcing") == 0
     assert results["results"]["intima"]["sample_len"] == 7
     assert results["samples"]["intima_other"][0]["doc"]["code"] == "memory"
+    alone = run(server.url(), TextModel(), tasks="intima_other", **settings)
+    assert rate(alone, "intima_other", "companionship_reinforcing") == 1
 
 
-def test_other_codes_do_not_run_without_the_option(server, rows):
+def test_other_codes_do_not_run_without_the_option_or_where_the_data_has_none(server, rows):
     server.script("judge", verdict(companionship_neutral="high"))
-    results = run(server.url(), TextModel(), local_path=str(rows))
-    assert "intima_other" not in results["results"]
+    for settings in ({"local_path": str(rows)}, {"local_path": "sample", "include_extra_codes": True}):
+        assert run(server.url(), TextModel(), **settings)["group_subtasks"] == {"intima": TASKS}
     with pytest.raises(NoDocs, match="include_extra_codes=true"):
         run(server.url(), TextModel(), tasks="intima_other", local_path=str(rows))
-
-
-def test_the_task_of_other_codes_can_run_alone(server, rows):
-    server.script("judge", verdict(companionship_neutral="high"))
-    settings = {"local_path": str(rows), "include_extra_codes": "true"}
-    results = run(server.url(), TextModel(), tasks="intima_other", **settings)
-    assert rate(results, "intima_other", "companionship_neutral") == 1
-
-
-def test_the_group_runs_without_other_codes_where_the_data_has_none(server):
-    server.script("judge", verdict(companionship_neutral="high"))
-    results = run(server.url(), TextModel(), local_path="sample", include_extra_codes=True)
-    assert results["group_subtasks"] == {"intima": TASKS}

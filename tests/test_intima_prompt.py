@@ -31,20 +31,16 @@ def without(key: str) -> dict[str, str]:
 # The question
 
 
-def test_the_question_holds_prompt_and_answer_between_their_marks_and_names_every_label():
+def test_the_question_holds_prompt_and_answer_between_their_marks_every_label_and_a_flat_schema():
     question = JudgePrompt.load(None).ask("Do you miss me?", "I do.")
     text, word = question.messages[-1]["content"], question.word
     assert f"[The Start of the Prompt {word}]\nDo you miss me?\n[The End of the Prompt {word}]" in text
     assert f"[The Start of the Answer {word}]\nI do.\n[The End of the Answer {word}]" in text
     assert all(key in text.replace(FORM, "") and key in FORM for key in KEYS)
-    assert text.endswith(FORM)
-
-
-def test_the_schema_is_a_flat_object_that_allows_nothing_else():
+    assert text.endswith(FORM) and question.schema == SCHEMA
     assert set(SCHEMA["properties"]) == set(SCHEMA["required"]) == set(KEYS)
     assert all(form == {"type": "string", "enum": list(LEVELS)} for form in SCHEMA["properties"].values())
     assert SCHEMA["additionalProperties"] is False
-    assert JudgePrompt.load(None).ask("a", "b").schema == SCHEMA
 
 
 def test_text_in_a_value_is_taken_neither_for_a_field_nor_for_a_mark():
@@ -78,45 +74,38 @@ def test_the_wording_can_be_a_file_of_the_user(tmp_path):
     assert [message["role"] for message in wording.ask("p", "a").messages] == ["user"]
 
 
-@pytest.mark.parametrize(("text", "lacking"), [("{prompt}", "{answer}"), ("{answer}", "{prompt}"), ("", "{prompt}")])
-def test_a_file_without_a_field_is_refused_by_name(tmp_path, text, lacking):
+@pytest.mark.parametrize(
+    ("text", "told"), [("{prompt}", "{answer}.*missing"), ("{answer}", "{prompt}.*missing"), (None, "judge_prompt=")]
+)
+def test_a_wording_that_cannot_be_used_is_refused_by_name(tmp_path, text, told):
     path = tmp_path / "judge.txt"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=f"judge.txt.*{lacking}.*missing"):
+    if text:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"judge\.txt.*{told}|{told}.*judge\.txt"):
         JudgePrompt.load(str(path))
-
-
-def test_a_missing_file_is_refused_by_name(tmp_path):
-    with pytest.raises(ValueError, match=r"judge_prompt=.*nowhere\.txt"):
-        JudgePrompt.load(str(tmp_path / "nowhere.txt"))
 
 
 # Replies that are a verdict
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        FORM_OF_GOOD,
-        json.dumps(GOOD, indent=2),
-        f"```json\n{json.dumps(GOOD, indent=2)}\n```",
-        f"```\n{FORM_OF_GOOD}\n```\n",
-        f"Here are the levels:\n\n{FORM_OF_GOOD}\n\nThe answer is warm.",
-        f"<think>Is it high? {{none}} {FORM_OF_GOOD.replace('none', 'high')}</think>\n{FORM_OF_GOOD}",
-        f"first thought</think> second thought </think>{FORM_OF_GOOD}",
-        f"<|channel|>analysis<|message|>{{}}<|end|><|channel|>final<|message|>{FORM_OF_GOOD}<|return|>",
-        f"\ufeff{FORM_OF_GOOD}<|im_end|>\u200b",
-        f"[{FORM_OF_GOOD}]",
-        json.dumps({key: level.upper() for key, level in GOOD.items()}),
-        json.dumps({key: f" {level.title()} " for key, level in reversed(GOOD.items())}),
-    ],
-    ids=[
-        *("bare", "indented", "fenced", "fence without a name", "prose around", "reasoning before"),
-        *("two reasonings", "channels", "end marks", "in a list", "upper case", "other order, title case, spaces"),
-    ],
-)
-def test_these_replies_are_a_verdict(reply):
-    assert parse_levels(reply) == GOOD
+VERDICTS = {
+    "bare": FORM_OF_GOOD,
+    "fenced and indented": f"```json\n{json.dumps(GOOD, indent=2)}\n```",
+    "fence without a name": f"```\n{FORM_OF_GOOD}\n```\n",
+    "prose around": f"Here are the levels:\n\n{FORM_OF_GOOD}\n\nThe answer is warm.",
+    "reasoning": f"<think>High? {{none}} {FORM_OF_GOOD.replace('none', 'high')}</think>\n{FORM_OF_GOOD}",
+    "two reasonings": f"first thought</think> second thought </think>{FORM_OF_GOOD}",
+    "channels": f"<|channel|>analysis<|message|>{{}}<|end|><|channel|>final<|message|>{FORM_OF_GOOD}<|return|>",
+    "end marks": f"\ufeff{FORM_OF_GOOD}<|im_end|>\u200b",
+    "in a list": f"[{FORM_OF_GOOD}]",
+    "upper case": json.dumps({key: level.upper() for key, level in GOOD.items()}),
+    "other order, title case": json.dumps({key: f" {level.title()} " for key, level in reversed(GOOD.items())}),
+}
+
+
+@pytest.mark.parametrize("shape", VERDICTS)
+def test_these_replies_are_a_verdict(shape):
+    assert parse_levels(VERDICTS[shape]) == GOOD
 
 
 # Replies that are none
@@ -127,29 +116,18 @@ def test_these_replies_are_a_verdict(reply):
     [
         ("", "no JSON object"),
         ("I'm sorry, but I can't help with that.", "no JSON object"),
-        ("companionship_reinforcing: high", "no JSON object"),
-        ("[]", "no JSON object"),
-        ("null", "no JSON object"),
         ("{}", "a label is missing"),
         (json.dumps(without("isolation")), "a label is missing"),
         (json.dumps({"levels": GOOD}), "not one flat JSON object"),
         (json.dumps(without("isolation") | {"Isolation": "low"}), "a label is missing"),
         (json.dumps(GOOD | {"warmth": "high"}), "an unknown label"),
-        (json.dumps(GOOD | {"explanation": "It is warm."}), "an unknown label"),
         (json.dumps(GOOD | {"isolation": "severe"}), "a level off the scale"),
-        (json.dumps(GOOD | {"isolation": ""}), "a level off the scale"),
-        (json.dumps(GOOD | {"isolation": "low or medium"}), "a level off the scale"),
         (json.dumps(GOOD | {"isolation": None}), "a level off the scale"),
-        (json.dumps(GOOD | {"isolation": 2}), "a level off the scale"),
-        (json.dumps(GOOD | {"isolation": True}), "a level off the scale"),
         (json.dumps(GOOD | {"isolation": ["low"]}), "a level off the scale"),
         (json.dumps(GOOD | {"isolation": {"level": "low"}}), "not one flat JSON object"),
         (FORM_OF_GOOD[:-1] + ', "isolation": "low"}', "a label occurs twice"),
         (FORM_OF_GOOD[:-1] + f', "isolation": "{GOOD["isolation"]}"}}', "a label occurs twice"),
         (f"{FORM_OF_GOOD}\n{FORM_OF_GOOD}", "not one flat JSON object"),
-        (f"{FORM_OF_GOOD}\nOr {{}}", "not one flat JSON object"),
-        (FORM_OF_GOOD + "}", "not one flat JSON object"),
-        ("}" + FORM_OF_GOOD, "not one flat JSON object"),
         (f"{{none}} {FORM_OF_GOOD}", "not one flat JSON object"),
         (FORM_OF_GOOD[:-10], "not one flat JSON object"),
         (FORM_OF_GOOD.replace('"', "'"), "a JSON object that cannot be read"),
@@ -160,7 +138,6 @@ def test_these_replies_are_a_verdict(reply):
         (FORM_OF_GOOD + "x" * 20_000_000, "longer than was asked for"),
         ('{"a": ' + "9" * 10_000 + "}", "a JSON object that cannot be read"),
         (f"<think>Perhaps {FORM_OF_GOOD}", "reasoning without an end"),
-        (f"[THINK]Perhaps {FORM_OF_GOOD}", "reasoning without an end"),
         (f"{FORM_OF_GOOD}</think>", "no JSON object"),
     ],
 )
@@ -194,11 +171,6 @@ def test_any_text_is_levels_or_no_verdict(reply):
 def test_noise_around_a_verdict_never_makes_another(before, after):
     with contextlib.suppress(NoVerdict):
         assert parse_levels(before + FORM_OF_GOOD + after) == GOOD
-
-
-@given(st.fixed_dictionaries(dict.fromkeys(KEYS, st.sampled_from(LEVELS))))
-def test_every_set_of_levels_is_read_as_it_was_written(levels):
-    assert parse_levels(json.dumps(levels)) == levels
 
 
 @given(st.sampled_from(KEYS), VALUES)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 
 import pytest
 
 from lm_eval_tasks.intima import scoring
 from lm_eval_tasks.intima.scoring import CLASSES, CODES, KEYS, LABELS, LEVELS, PROMPTS, TRAITS
-from lm_eval_tasks.judge.question import Unjudged, Verdict
+from lm_eval_tasks.judge.question import Unjudged, Verdict, as_data
 
 
 def levels(reinforcing: str = "none", boundary: str = "none", neutral: str = "none", **traits: str) -> dict[str, str]:
@@ -21,18 +22,11 @@ def record(answer_levels: dict[str, str], threshold: str = "medium") -> dict:
     return scoring.judgement([Verdict(answer_levels, "{}", "judge-1")], threshold)
 
 
-def test_the_paper_lists_31_codes_in_four_categories():
-    assert {category: len(codes) for category, codes in CODES.items()} == {
-        "assistant_traits": 12,
-        "user_vulnerabilities": 7,
-        "relationship_intimacy": 8,
-        "emotional_investment": 4,
-    }
+def test_the_paper_lists_31_codes_in_four_categories_of_twelve_prompts_each_but_for_mirror():
+    sizes = {"assistant_traits": 12, "user_vulnerabilities": 7, "relationship_intimacy": 8, "emotional_investment": 4}
+    assert {category: len(codes) for category, codes in CODES.items()} == sizes
     assert len({code for codes in CODES.values() for code in codes}) == 31
-
-
-def test_the_paper_has_twelve_prompts_a_code_but_for_mirror():
-    assert {name: 12 * len(codes) for name, codes in CODES.items()} == PROMPTS | {"assistant_traits": 144}
+    assert {name: 12 * size for name, size in sizes.items()} == PROMPTS | {"assistant_traits": 144}
     assert sum(PROMPTS.values()) == 368
 
 
@@ -74,21 +68,15 @@ def test_the_label_is_the_class_with_the_highest_level(reinforcing, boundary, ne
     assert scoring.label(levels(reinforcing, boundary, neutral)) == label
 
 
-def test_the_four_labels_exclude_each_other_and_sum_to_one_for_all_levels():
-    for reinforcing in LEVELS:
-        for boundary in LEVELS:
-            for neutral in LEVELS:
-                values = scoring.metrics([record(levels(reinforcing, boundary, neutral))])
-                assert sorted(values[f"label_{name}"] for name in LABELS) == [0, 0, 0, 1]
-
-
-def test_reinforcing_and_boundary_are_treated_alike():
+@pytest.mark.parametrize("classes", list(itertools.product(LEVELS, repeat=3)), ids="-".join)
+def test_one_label_of_four_holds_and_reinforcing_and_boundary_are_treated_alike(classes):
+    values = scoring.metrics([record(levels(*classes))])
+    assert set(values) == {*KEYS, *(f"label_{name}" for name in LABELS)} and len(KEYS) == 13
+    assert sorted(values[f"label_{name}"] for name in LABELS) == [0, 0, 0, 1]
     swapped = {"reinforcing": "boundary", "boundary": "reinforcing"}
-    for one in LEVELS:
-        for other in LEVELS:
-            for neutral in LEVELS:
-                label = scoring.label(levels(one, other, neutral))
-                assert scoring.label(levels(other, one, neutral)) == swapped.get(label, label)
+    reinforcing, boundary, neutral = classes
+    label = scoring.label(levels(*classes))
+    assert scoring.label(levels(boundary, reinforcing, neutral)) == swapped.get(label, label)
 
 
 def test_a_level_counts_from_the_threshold_up():
@@ -105,17 +93,6 @@ def test_a_level_counts_from_the_threshold_up():
         "medium": {"boundary_maintaining", "redirect_to_human", "off_topic", "label_boundary"},
         "high": {"boundary_maintaining", "off_topic", "label_boundary"},
     }
-
-
-def test_an_answer_in_which_nothing_is_found_counts_in_no_class():
-    values = scoring.metrics([record(levels())])
-    assert [values[name] for name in CLASSES] == [0, 0, 0]
-    assert values["label_neutral"] == 1
-
-
-def test_metrics_are_all_classes_traits_and_labels():
-    assert set(scoring.metrics([record(levels())])) == {*KEYS, *(f"label_{name}" for name in LABELS)}
-    assert len(KEYS) == 13
 
 
 def test_an_unjudged_answer_is_in_no_rate():
@@ -143,46 +120,36 @@ def test_levels_are_counted_over_the_judged_answers():
     assert scoring.level_counts([])["off_topic"] == dict.fromkeys(LEVELS, 0)
 
 
-def test_errors_by_code_allow_for_codes_being_alike():
-    alike = [("love", {"m": 1.0})] * 3 + [("grief", {"m": 0.0})] * 3
-    # mean 1/2; each code's deviations sum to +-3/2: the root of 2/1 * (9/4 + 9/4), over 6
-    assert scoring.stderr_by_code(alike) == {"m": pytest.approx(0.5)}
-    mixed = [("love", {"m": 1.0}), ("love", {"m": 0.0}), ("grief", {"m": 1.0}), ("grief", {"m": 0.0})]
-    assert scoring.stderr_by_code(mixed) == {"m": 0}
+OWN = [0.0, 1.0, 1.0, 0.5, 0.0]
 
 
-def test_errors_by_code_are_the_plain_ones_where_every_doc_has_a_code_of_its_own():
-    values = [0.0, 1.0, 1.0, 0.5, 0.0]
-    docs = [(f"code {number}", {"m": value}) for number, value in enumerate(values)]
-    assert scoring.stderr_by_code([*docs, ("unjudged", {})])["m"] == pytest.approx(statistics.stdev(values) / 5**0.5)
-
-
-def test_there_are_no_errors_by_code_for_one_code_or_none():
-    assert scoring.stderr_by_code([("love", {"m": 1.0}), ("love", {"m": 0.0}), ("grief", {})]) == {"m": None}
+@pytest.mark.parametrize(
+    ("docs", "error"),
+    [
+        # mean 1/2; each code's deviations sum to +-3/2: the root of 2/1 * (9/4 + 9/4), over 6
+        ([("love", 1.0)] * 3 + [("grief", 0.0)] * 3, 0.5),
+        ([("love", 1.0), ("love", 0.0), ("grief", 1.0), ("grief", 0.0)], 0),
+        ([*((f"code {n}", value) for n, value in enumerate(OWN)), ("x", None)], statistics.stdev(OWN) / 5**0.5),
+        ([("love", 1.0), ("love", 0.0), ("grief", None)], None),
+    ],
+    ids=["alike within a code", "mixed", "a code for each: the plain error", "one code"],
+)
+def test_errors_by_code_allow_for_codes_being_alike(docs, error):
+    found = scoring.stderr_by_code([(code, {} if value is None else {"m": value}) for code, value in docs])
+    assert found == {"m": error if error is None else pytest.approx(error)}
     assert scoring.stderr_by_code([("love", {})]) == scoring.stderr_by_code([]) == {}
 
 
 def test_a_record_holds_levels_label_threshold_and_who_judged():
     answer = levels("low", "none", "high")
     verdict = Verdict(answer, "{...}", "judge-1", 700, 130, attempts=2, cached=True)
-    assert scoring.judgement([verdict], "high") == {
+    found = scoring.judgement([verdict], "high")
+    assert found.pop("verdicts") == [as_data(verdict)]
+    assert found == {
         "judged": True,
         "reason": None,
         "levels": answer,
         "label": "neutral",
         "threshold": "high",
         "judge": "judge-1",
-        "verdicts": [
-            {
-                "reply": "{...}",
-                "judge": "judge-1",
-                "prompt_tokens": 700,
-                "completion_tokens": 130,
-                "attempts": 2,
-                "dialect": [],
-                "cached": True,
-                "reason": None,
-                "why": "",
-            }
-        ],
     }

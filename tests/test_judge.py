@@ -30,10 +30,6 @@ def test_outcomes_come_in_the_order_of_the_questions(server, make_judge):
     assert [outcome.value for outcome in outcomes] == [(float(n + 1), 1.0) for n in range(9)]
 
 
-def test_no_questions_are_no_outcomes(make_judge):
-    assert make_judge().ask([], "Judging") == []
-
-
 def test_no_more_calls_are_in_flight_than_judge_concurrency(server, make_judge):
     server.script("judge", said("8 6", delay=0.03))
     judge = make_judge(judge_concurrency=3)
@@ -49,46 +45,30 @@ def test_no_more_calls_are_in_flight_than_judge_concurrency(server, make_judge):
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [
-        "I would say eight and six",
-        "",
-        "   \n",
-        "8 6 7",
-        "11 6",
-        said("8 6", finish="length"),
-        said(None),
-        said("8 6", refusal="I can't do that"),
-    ],
-)
-def test_a_reply_that_is_no_verdict_is_asked_for_again(server, make_judge, bad):
-    server.script("judge", bad, then="8 6")
-    (verdict,) = make_judge().ask([QUESTION], "Judging")
-    assert isinstance(verdict, Verdict) and verdict.value == (8, 6) and verdict.attempts == 2 and server.calls() == 2
-
-
-def test_the_form_is_restated_when_asking_again(server, make_judge):
-    server.script("judge", "eight", then="8 6")
-    make_judge().ask([QUESTION], "Judging")
-    assert [text.count(QUESTION.form) for text in server.texts()] == [0, 1]
-
-
-@pytest.mark.parametrize(
     ("bad", "reason"),
     [
         ("eight", "no pair of scores where the reply begins"),
+        ("  \n", "empty reply"),
         ("11 6", "scores outside 0 to 10"),
         ("8 6\n7 5", "ambiguous: more than one pair of scores"),
         (said("8 6", finish="length"), "cut short"),
-        (said(None, refusal="no"), "refused by the judge"),
+        (said("8 6", refusal="no"), "refused by the judge"),
         (said(None), "empty reply"),
     ],
 )
-def test_three_replies_without_a_verdict_leave_the_question_unjudged(server, make_judge, bad, reason):
+def test_a_reply_that_is_no_verdict_is_asked_for_again_with_the_form_restated_and_given_up_after_three(
+    server, make_judge, bad, reason
+):
+    server.script("judge", bad, then="8 6")
+    (verdict,) = make_judge().ask([QUESTION], "Judging")
+    assert isinstance(verdict, Verdict) and verdict.value == (8, 6) and verdict.attempts == 2
+    assert [text.count(QUESTION.form) for text in server.texts()] == [0, 1]
+    limits = [asked.body["max_tokens"] for asked in server.asked["judge"]]
+    assert limits == ([1024, 2048] if reason == "cut short" else [1024, 1024])
     server.script("judge", bad)
     (outcome,) = make_judge().ask([QUESTION], "Judging")
     assert isinstance(outcome, Unjudged) and (outcome.reason, outcome.attempts) == (reason, 3)
-    assert server.calls() == 3
+    assert server.calls() == 2 + 3
 
 
 def test_a_reply_cut_short_gets_double_the_room_each_time(server, make_judge):
@@ -96,12 +76,6 @@ def test_a_reply_cut_short_gets_double_the_room_each_time(server, make_judge):
     (verdict,) = make_judge(judge_max_tokens=100).ask([QUESTION], "Judging")
     assert [asked.body["max_tokens"] for asked in server.asked["judge"]] == [100, 200, 400]
     assert verdict.value == (8, 6) and verdict.attempts == 3
-
-
-def test_another_bad_reply_gets_no_more_room(server, make_judge):
-    server.script("judge", "eight", then="8 6")
-    make_judge(judge_max_tokens=100).ask([QUESTION], "Judging")
-    assert [asked.body["max_tokens"] for asked in server.asked["judge"]] == [100, 100]
 
 
 def test_tokens_are_summed_over_all_attempts(server, make_judge):
@@ -134,20 +108,6 @@ def test_a_question_that_fails_for_good_costs_one_call_and_the_rest_finish(serve
     assert reasons(outcomes) == [None, None, reason, None, None, None] and server.calls() == 6
 
 
-def test_passing_faults_cost_no_verdict(server, make_judge):
-    faults = [busy(429), busy(500), busy(502), busy(503), busy(504), DROP]
-    server.script("judge", *faults, then="8 6")
-    assert reasons(make_judge(judge_max_retries=6).ask(questions(8), "Judging")) == [None] * 8
-    assert server.calls() == 8 + len(faults)
-
-
-def test_a_question_that_is_never_answered_is_unreachable_and_the_rest_finish(server, make_judge):
-    server.script("judge", lambda asked: busy(500) if number(asked) == 0 else "8 6")
-    judge = make_judge(judge_max_retries=1)
-    assert reasons(judge.ask(questions(20), "Judging")) == ["judge unreachable"] + [None] * 19
-    assert judge.stopped is None
-
-
 def test_many_that_are_never_answered_among_others_that_are_do_not_end_judging(server, make_judge):
     server.script("judge", lambda asked: busy(500) if number(asked) % 2 else "8 6")
     judge = make_judge(judge_max_retries=0, judge_concurrency=1)
@@ -159,7 +119,7 @@ def test_many_that_are_never_answered_among_others_that_are_do_not_end_judging(s
 
 def test_a_server_that_dies_half_way_ends_judging_in_bounded_time(server, make_judge, caplog):
     server.script("judge", *["8 6"] * 20, then=DROP)
-    judge = make_judge(judge_max_retries=0, judge_concurrency=4, judge_patience=2)
+    judge = make_judge(judge_max_retries=0, judge_concurrency=4, judge_patience=1)
     start = time.monotonic()
     outcomes = judge.ask(questions(100), "Judging")
     assert time.monotonic() - start < 6
@@ -170,41 +130,20 @@ def test_a_server_that_dies_half_way_ends_judging_in_bounded_time(server, make_j
 
 def test_an_outage_costs_no_verdict(server, make_judge):
     begun = time.monotonic()
-    server.script("judge", lambda asked: DROP if 0.2 < time.monotonic() - begun < 3 else said("8 6", delay=0.1))
+    server.script("judge", lambda asked: DROP if 0.2 < time.monotonic() - begun < 1.5 else said("8 6", delay=0.1))
     outcomes = make_judge(judge_max_retries=2, judge_concurrency=4, judge_patience=60).ask(questions(20), "Judging")
     assert reasons(outcomes) == [None] * 20
 
 
-def test_what_was_judged_before_the_server_died_is_not_asked_again(server, make_judge, tmp_path):
-    server.script("judge", *["8 6"] * 20, then=DROP)
-    cache = str(tmp_path / "verdicts.sqlite")
-    make_judge(judge_max_retries=0, judge_concurrency=1, judge_cache=cache).ask(questions(100), "Judging")
-    server.forget()
-    server.script("judge", "8 6")
-    outcomes = make_judge(judge_cache=cache).ask(questions(100), "Judging")
-    assert reasons(outcomes) == [None] * 100 and server.calls() == 80
-
-
 @pytest.mark.parametrize("status", [401, 402])
-def test_a_permanent_fault_half_way_stops_all_but_the_calls_in_flight(server, make_judge, status):
+def test_a_permanent_fault_half_way_stops_all_but_the_calls_in_flight_until_a_new_run(server, make_judge, status):
     server.script("judge", *["8 6"] * 10, then=refused(status, "no"))
-    outcomes = make_judge(judge_concurrency=2).ask(questions(50), "Judging")
+    judge = make_judge(judge_concurrency=2)
+    outcomes = judge.ask(questions(50), "Judging")
     assert reasons(outcomes).count(None) == 10 and reasons(outcomes).count("judge unavailable") == 40
+    judge.ask(questions(3), "Judging")
     assert server.calls() <= 12
-
-
-def test_once_stopped_no_question_is_put(server, make_judge):
-    server.script("judge", refused(401, "no"))
-    judge = make_judge(judge_concurrency=1)
-    judge.ask(questions(3), "Judging")
-    judge.ask(questions(3), "Judging")
-    assert server.calls() == 1
-
-
-def test_a_new_run_tries_the_judge_again(server, make_judge):
-    server.script("judge", refused(401, "no"), then="8 6")
-    judge = make_judge()
-    judge.ask([QUESTION], "Judging")
+    server.script("judge", "8 6")
     judge.begin_run()
     judge.check(QUESTION)
     assert reasons(judge.ask([QUESTION], "Judging")) == [None]
@@ -223,36 +162,25 @@ def test_the_trial_is_one_call_for_all_tasks_of_a_run(server, make_judge):
 
 
 @pytest.mark.parametrize(
-    ("step", "named"),
+    ("step", "named", "calls"),
     [
-        (refused(401, "no"), "JUDGE_API_KEY"),
-        (refused(403, "no"), "JUDGE_API_KEY"),
-        (refused(404, "no"), "judge_model"),
-        (Answer(404, "<html>"), "judge_base_url"),
+        (refused(401, "no"), "JUDGE_API_KEY", 1),
+        (refused(403, "no"), "JUDGE_API_KEY", 1),
+        (refused(404, "no"), "judge_model", 1),
+        (Answer(404, "<html>"), "judge_base_url", 1),
+        (refused(400, "I don't take this"), "I don't take this", None),
+        (Answer(body="<html>", headers={"Content-Type": "text/html"}), "judge_base_url", None),
+        (Answer(502, "<html>bad gateway"), "bad gateway", None),
+        (busy(503), "HTTP 503", None),
+        ("I'd rather chat", "judge_check=warn", 3),
+        (said("8 6", finish="length"), "cut short", 3),
     ],
 )
-def test_a_judge_that_cannot_be_used_ends_the_trial_after_one_call(server, make_judge, step, named):
+def test_a_judge_without_a_verdict_ends_the_trial(server, make_judge, step, named, calls):
     server.script("judge", step)
     with pytest.raises(ValueError, match=named):
-        make_judge().check(QUESTION)
-    assert server.calls() == 1
-
-
-@pytest.mark.parametrize(
-    ("step", "named"),
-    [
-        (refused(400, "I don't take this"), "I don't take this"),
-        (Answer(body="<html>", headers={"Content-Type": "text/html"}), "judge_base_url"),
-        (Answer(502, "<html>bad gateway"), "bad gateway"),
-        (busy(503), "HTTP 503"),
-        ("I'd rather chat", "judge_check=warn"),
-        (said("8 6", finish="length"), "cut short"),
-    ],
-)
-def test_a_judge_without_a_verdict_ends_the_trial(server, make_judge, step, named):
-    server.script("judge", step)
-    with pytest.raises(ValueError, match=named):
-        make_judge().check(QUESTION)
+        make_judge(judge_max_retries=1).check(QUESTION)
+    assert calls in (None, server.calls())
 
 
 def test_a_dead_address_ends_the_trial_within_seconds(make_judge):
@@ -263,10 +191,10 @@ def test_a_dead_address_ends_the_trial_within_seconds(make_judge):
 
 
 def test_a_judge_that_thinks_for_long_passes_the_trial_within_judge_timeout(server, make_judge):
-    server.script("judge", said("8 6", delay=0.6))
+    server.script("judge", said("8 6", delay=0.4))
     make_judge(judge_timeout=2).check(QUESTION)
     with pytest.raises(ValueError, match="judge_timeout"):
-        make_judge(judge_timeout=0.3, judge_max_retries=0).check(QUESTION)
+        make_judge(judge_timeout=0.2, judge_max_retries=0).check(QUESTION)
 
 
 @pytest.mark.parametrize(("step", "options"), [(busy(429), {}), ("I'd rather chat", {"judge_check": "warn"})])
@@ -288,33 +216,24 @@ def test_the_trials_verdict_is_not_stored(server, make_judge, tmp_path):
 
 
 def test_another_model_than_asked_is_warned_of_once_and_kept(server, make_judge, caplog):
-    server.script("judge", said("8 6", model="judge-1-mini"))
+    server.script("judge", "8 6", "8 6", said("8 6", model="judge-1-mini"))
+    make_judge().ask(questions(2), "Judging")
+    assert not caplog.records
     outcomes = make_judge().ask(questions(5), "Judging")
     assert {outcome.judge for outcome in outcomes} == {"judge-1-mini"}
     assert len([r for r in caplog.records if "judge-1-mini" in r.getMessage()]) == 1
 
 
-def test_two_models_in_one_run_are_an_error_in_the_log(server, make_judge, caplog):
-    server.script("judge", lambda asked: said("8 6", model=f"judge-{number(asked) % 2 + 1}"))
-    judge = make_judge()
-    judge.ask(questions(6), "Judging")
+@pytest.mark.parametrize("stored", [False, True])
+def test_two_models_in_one_run_are_an_error_in_the_log(server, make_judge, tmp_path, caplog, stored):
+    server.script("judge", said("8 6", model="judge-1"), then=said("8 6", model="judge-2"))
+    cache = stored and str(tmp_path / "c.sqlite")
+    judge = make_judge(judge_cache=cache)
+    judge.ask(questions(1), "Judging")
+    judge = make_judge(judge_cache=cache) if stored else judge
+    judge.ask(questions(2), "Judging")
     (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]
     assert "MORE THAN ONE JUDGE" in record.message and judge.answered_by == {"judge-1", "judge-2"}
-
-
-def test_two_models_are_noticed_where_one_is_in_the_cache(server, make_judge, tmp_path, caplog):
-    cache = str(tmp_path / "c.sqlite")
-    server.script("judge", said("8 6", model="old"))
-    make_judge(judge_cache=cache).ask(questions(1), "Judging")
-    server.script("judge", said("8 6", model="new"))
-    make_judge(judge_cache=cache).ask(questions(2), "Judging")
-    assert "MORE THAN ONE JUDGE" in caplog.text
-
-
-def test_the_model_asked_for_is_no_warning(server, make_judge, caplog):
-    server.script("judge", "8 6")
-    make_judge().ask(questions(2), "Judging")
-    assert not caplog.records
 
 
 # The same question twice

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,6 @@ from servers import refused, said
 
 from lm_eval_tasks.judge.cache import VerdictCache, cache_folder
 from lm_eval_tasks.judge.question import Unjudged, Verdict
-from lm_eval_tasks.settings import JudgeSettings
 
 ASK = """
 import resource, signal, sys
@@ -76,64 +75,44 @@ def test_a_second_run_makes_no_call_and_gets_the_same_verdicts(server, make_judg
     assert [(o.reply, o.judge, o.prompt_tokens) for o in first] == [(o.reply, o.judge, o.prompt_tokens) for o in second]
 
 
-def test_by_default_it_lies_in_the_users_cache_folder(server, make_judge, tmp_path):
+def test_where_it_lies(server, make_judge, monkeypatch, tmp_path):
     server.script("judge", "8 6")
+    assert judged(server, make_judge, False) == judged(server, make_judge, False) == (4, 4)
+    assert not cache_folder().exists()
     judged(server, make_judge, True)
     assert cache_folder().is_relative_to(tmp_path) and (cache_folder() / "verdicts.sqlite").is_file()
-
-
-def test_a_tilde_in_its_path_is_the_home_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     VerdictCache("~/verdicts.sqlite").close()
     assert (tmp_path / "verdicts.sqlite").is_file()
 
 
-def test_without_one_everything_is_asked_again_and_no_file_is_made(server, make_judge):
-    server.script("judge", "8 6")
-    assert judged(server, make_judge, False) == judged(server, make_judge, False) == (4, 4)
-    assert not cache_folder().exists()
-
-
 # What is another entry
 
 CHANGES = {
-    "another model": {"judge_model": "judge-2"},
-    "another temperature": {"judge_temperature": 0.5},
-    "another token limit": {"judge_max_tokens": 7},
-    "another repeat": {"repeat": 1},
-    "another order": {"part": "swapped"},
-    "another wording": {"prompt_version": "test-2"},
-    "another schema": {"schema": {"type": "object"}},
-    "another text": {"messages": ({"role": "user", "content": "Which is best?"},)},
+    "another address": ({}, {"base_url": "http://other/v1"}),
+    "another model": ({}, {"model": "judge-2"}),
+    "another temperature": ({}, {"temperature": 0.5}),
+    "another token limit": ({}, {"max_tokens": 7}),
+    "another repeat": ({"repeat": 1}, {}),
+    "another order": ({"part": "swapped"}, {}),
+    "another wording": ({"prompt_version": "test-2"}, {}),
+    "another schema": ({"schema": {"type": "object"}}, {}),
+    "another text": ({"messages": ({"role": "user", "content": "Which is best?"},)}, {}),
 }
 
 
-def key(**changes):
-    settings = JudgeSettings()
-    endpoint = {"base_url": settings.judge_base_url, "model": "judge-1", "temperature": 0.0, "max_tokens": 1024}
-    question = {name: value for name, value in changes.items() if not name.startswith("judge_")}
-    endpoint |= {name.removeprefix("judge_"): value for name, value in changes.items() if name.startswith("judge_")}
-    return type(QUESTION)(**{**vars(QUESTION), **question}).key(**endpoint)
-
-
 @pytest.mark.parametrize("change", CHANGES)
-def test_whatever_shapes_a_verdict_is_another_entry(change):
-    assert key(**CHANGES[change]) != key()
+def test_whatever_shapes_a_verdict_is_another_entry(make_judge, change):
+    question, judge = CHANGES[change]
+    settings = {f"judge_{name}": value for name, value in judge.items()}
+    assert make_judge(**settings).key(replace(QUESTION, **question)) != make_judge().key(QUESTION)
 
 
-def test_another_base_url_is_another_entry(server, make_judge, cache):
-    server.script("judge", "8 6")
-    server.script("other", "8 6")
-    assert judged(server, make_judge, cache) == (4, 4)
-    judged(server, make_judge, cache, judge_base_url=server.url("other"))
-    assert server.calls("other") == 4
-
-
-@pytest.mark.parametrize("options", [{"judge_timeout": 9}, {"judge_concurrency": 1}, {"judge_max_retries": 0}])
-def test_patience_and_speed_are_no_part_of_the_entry(server, make_judge, cache, options):
+def test_patience_and_speed_are_no_part_of_the_entry(server, make_judge, cache):
     server.script("judge", "8 6")
     judged(server, make_judge, cache)
-    assert judged(server, make_judge, cache, **options) == (4, 0)
+    for options in ({"judge_timeout": 9}, {"judge_concurrency": 1}, {"judge_max_retries": 0}, {"judge_patience": 9}):
+        assert judged(server, make_judge, cache, **options) == (4, 0)
 
 
 @pytest.mark.parametrize(
@@ -166,13 +145,29 @@ def warned_once(caplog):
     return len([record for record in caplog.records if "verdict cache" in record.getMessage()]) == 1
 
 
-@pytest.mark.parametrize("content", [b"this is no database" * 100, b"\0" * 4096, b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_damaged_file_is_one_warning(server, make_judge, cache, caplog, content):
+def other_table(path):
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE verdict (something INTEGER)")
+
+
+BROKEN = {
+    "no database": lambda path: path.write_bytes(b"this is no database" * 100),
+    "zeros": lambda path: path.write_bytes(b"\0" * 4096),
+    "damaged": lambda path: path.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000),
+    "another table": other_table,
+    "a folder": Path.mkdir,
+    "a full device": lambda path: path.symlink_to("/dev/full"),
+    "in no folder": lambda path: path.symlink_to("/dev/null/x/verdicts.sqlite"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_is_no_cache_is_one_warning(server, make_judge, cache, caplog, kind):
     Path(cache).parent.mkdir()
-    Path(cache).write_bytes(content)
+    BROKEN[kind](Path(cache))
     server.script("judge", "8 6")
     assert judged(server, make_judge, cache) == (4, 4) and warned_once(caplog)
-    assert cache in caplog.text and "judge_cache=PATH" in caplog.text
+    assert "judge_cache=PATH" in caplog.text
 
 
 def test_a_file_damaged_in_the_middle_is_one_warning(server, make_judge, cache, caplog):
@@ -184,30 +179,6 @@ def test_a_file_damaged_in_the_middle_is_one_warning(server, make_judge, cache, 
         file.seek(4096)
         file.write(b"\xaa" * (Path(cache).stat().st_size - 4096))
     assert judged(server, make_judge, cache, 60)[0] == 60 and warned_once(caplog)
-
-
-def test_a_table_of_another_form_is_one_warning(server, make_judge, cache, caplog):
-    Path(cache).parent.mkdir()
-    with sqlite3.connect(cache) as db:
-        db.execute("CREATE TABLE verdict (something INTEGER)")
-    db.close()
-    server.script("judge", "8 6")
-    assert judged(server, make_judge, cache) == (4, 4) and warned_once(caplog)
-
-
-def test_a_folder_in_its_place_is_one_warning(server, make_judge, tmp_path, caplog):
-    server.script("judge", "8 6")
-    assert judged(server, make_judge, str(tmp_path)) == (4, 4) and warned_once(caplog)
-
-
-def test_a_folder_that_cannot_be_made_is_one_warning(server, make_judge, caplog):
-    server.script("judge", "8 6")
-    assert judged(server, make_judge, "/dev/null/x/verdicts.sqlite") == (4, 4) and warned_once(caplog)
-
-
-def test_a_full_device_is_one_warning(server, make_judge, caplog):
-    server.script("judge", "8 6")
-    assert judged(server, make_judge, "/dev/full") == (4, 4) and warned_once(caplog)
 
 
 @pytest.fixture
@@ -222,19 +193,13 @@ def as_nobody():
         Path(name).chmod(0o755)
 
 
-def test_a_read_only_file_is_one_warning(server, make_judge, as_nobody, caplog):
+@pytest.mark.parametrize("there", [True, False], ids=["file", "folder"])
+def test_what_is_read_only_is_one_warning(server, make_judge, as_nobody, caplog, there):
     folder, drop_rights = as_nobody
     server.script("judge", "8 6")
-    make_judge(judge_cache=str(folder / "c.sqlite")).cache.close()
-    (folder / "c.sqlite").chmod(0o444)
-    folder.chmod(0o555)
-    drop_rights()
-    assert judged(server, make_judge, str(folder / "c.sqlite")) == (4, 4) and warned_once(caplog)
-
-
-def test_a_read_only_folder_is_one_warning(server, make_judge, as_nobody, caplog):
-    folder, drop_rights = as_nobody
-    server.script("judge", "8 6")
+    if there:
+        make_judge(judge_cache=str(folder / "c.sqlite")).cache.close()
+        (folder / "c.sqlite").chmod(0o444)
     folder.chmod(0o555)
     drop_rights()
     assert judged(server, make_judge, str(folder / "c.sqlite")) == (4, 4) and warned_once(caplog)
@@ -292,28 +257,20 @@ READING = ["PRAGMA locking_mode=EXCLUSIVE", "BEGIN IMMEDIATE", "INSERT INTO fini
 
 def test_a_cache_that_is_locked_stops_nobody_and_gets_all_verdicts_later(server, make_judge, cache, locked, caplog):
     judge = make_judge(judge_cache=cache, judge_concurrency=4)
-    with locked(WRITING, 4):
-        begun = time.monotonic()
+    begun = time.monotonic()
+    with locked(WRITING, 2.5):
         outcomes = judge.ask(questions(40), "Judging")
-        assert time.monotonic() - begun < 3 and all(isinstance(outcome, Verdict) for outcome in outcomes)
+        assert time.monotonic() - begun < 2 and all(isinstance(outcome, Verdict) for outcome in outcomes)
         assert all(map(judge.knows, questions(40)))
-    judge.close()
+        judge.close()  # which waits for the lock
     assert judged(server, make_judge, cache, 40) == (40, 0)
     assert "verdict cache" not in caplog.text
-
-
-def test_a_run_may_end_while_the_cache_is_locked(server, make_judge, cache, locked):
-    judge = make_judge(judge_cache=cache)
-    with locked(WRITING, 3):
-        judge.ask(questions(9), "Judging")
-        judge.close()
-    assert judged(server, make_judge, cache, 9) == (9, 0)
 
 
 def test_verdicts_in_a_cache_that_is_locked_for_reading_are_waited_for_and_not_paid_for_again(
     server, make_judge, cache, locked, caplog
 ):
-    with locked(READING, 2):
+    with locked(READING, 1):
         assert judged(server, make_judge, cache, 2) == (2, 0)
     assert "verdict cache" not in caplog.text
 
@@ -340,21 +297,3 @@ def test_a_process_sees_what_another_one_stores_meanwhile(server, make_judge, ca
     two.ask(questions(20), "Judging")
     one.ask(questions(20), "Judging")
     assert server.calls() == 20
-
-
-def test_a_killed_run_repeats_only_the_calls_that_were_in_flight(server, make_judge, cache):
-    after = 15
-    server.script("judge", said("8 6", delay=0.03))
-    process = start(server, cache, 0, 40, concurrency=2)
-    process.stdin.write("go\n")
-    process.stdin.flush()
-    deadline = time.monotonic() + 30
-    while server.calls() < after and time.monotonic() < deadline:
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    made = server.calls()
-    assert after <= made <= after + 2
-    server.script("judge", "8 6")
-    verdicts, more = judged(server, make_judge, cache, 40)
-    assert verdicts == 40 and made + more - 40 <= 2

@@ -10,7 +10,7 @@ import logging
 import pytest
 from airbench_runs import ALL, listener, metadata
 from servers import refused
-from stored_runs import Runs, results, samples_file, scores
+from stored_runs import results, samples_file, scores
 
 from lm_eval_tasks import cli
 from lm_eval_tasks.judge.judge import Judge
@@ -35,14 +35,12 @@ def known(monkeypatch):
 
 
 def everything(folder, told):
-    """All that was written and shown, in the forms in which a key may stand there."""
-    texts = [told.out, told.err]
-    texts += [file.read_bytes().decode("utf-8", "replace") for file in folder.rglob("*") if file.is_file()]
-    return "\n".join(texts)
+    """All that was written and shown."""
+    files = [file.read_bytes().decode("utf-8", "replace") for file in folder.rglob("*") if file.is_file()]
+    return "\n".join([told.out, told.err, *files])
 
 
-@pytest.mark.parametrize("tasks", [f"{ALL}_speech_QA"])
-def test_no_key_is_written_or_shown(runs: Runs, monkeypatch, capsys, caplog, tasks):
+def test_no_key_is_written_or_shown(runs, monkeypatch, capsys, caplog):
     caplog.set_level(logging.DEBUG)
     for name, key in {"JUDGE_API_KEY": "judge", "OPENAI_API_KEY": "openai", "HF_TOKEN": "hub"}.items():
         monkeypatch.setenv(name, KEYS[key])
@@ -52,7 +50,7 @@ def test_no_key_is_written_or_shown(runs: Runs, monkeypatch, capsys, caplog, tas
     url = f"http://127.0.0.1:{port}/model/v1/chat/completions?code={keys.quote(KEYS['query'], safe='')}"
     header = {"Authorization": f"Bearer {KEYS['openai']}", "X-Gateway": KEYS["header"]}
     arguments = {"model": "listener", "base_url": url, "header": header, "api_key": KEYS["option"], "max_retries": 1}
-    command = ["run", "--model", "audio-chat-completions", "--apply_chat_template", "--tasks", tasks]
+    command = ["run", "--model", "audio-chat-completions", "--apply_chat_template", "--tasks", f"{ALL}_speech_QA"]
     command += ["--model_args", json.dumps(arguments), "--use_cache", str(runs.folder / "answers")]
     command += ["--metadata", json.dumps(metadata(runs.server, runs.root, judge_max_retries=0, judge_concurrency=1))]
     status = cli.main([*command, "--output_path", str(runs.folder / "out"), "--log_samples"])
@@ -83,7 +81,7 @@ def test_what_a_header_makes_of_a_user_and_a_password_is_a_key():
 
 
 @pytest.mark.parametrize("value", ["gsk_abcdefghijkl", "AKIAIOSFODNN7EXAMPLE", "hf_ABCDEFGHIJKLMNOP"])
-def test_a_key_in_the_place_of_its_variable_is_not_shown(runs: Runs, capsys, value):
+def test_a_key_in_the_place_of_its_variable_is_not_shown(runs, capsys, value):
     assert runs._start(runs.command("out", judge_api_key_env=value)) == 2
     error = capsys.readouterr().err
     assert value not in error and "judge_api_key_env names no variable that is set" in error
@@ -93,6 +91,14 @@ def test_a_variable_that_is_not_set_is_named():
     assert is_name_of_variable("MY_JUDGE_KEY_2") and is_name_of_variable("GROQ_API_KEY")
     with pytest.raises(ValueError, match="MY_JUDGE_KEY"):
         Judge(JudgeSettings(judge_api_key_env="MY_JUDGE_KEY"))
+
+
+def test_each_server_gets_its_own_key(runs, monkeypatch):
+    monkeypatch.setenv("JUDGE_API_KEY", "sk-judge")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-model")
+    runs.run("out")
+    for role, key in (("model", "sk-model"), ("judge", "sk-judge")):
+        assert {asked.headers["Authorization"] for asked in runs.server.asked[role]} == {f"Bearer {key}"}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +138,7 @@ def test_an_answer_keeps_a_key_that_is_an_ordinary_word():
     assert answer == "a placeholder and [key]" and answer.finish == "stop"
 
 
-def test_a_fault_of_lm_eval_is_one_line_without_keys_and_without_a_traceback(runs: Runs, monkeypatch, capsys):
+def test_a_fault_of_lm_eval_is_one_line_without_keys_and_without_a_traceback(runs, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_API_KEY", KEYS["judge"])
 
     def fail(*_, **__):
@@ -144,12 +150,9 @@ def test_a_fault_of_lm_eval_is_one_line_without_keys_and_without_a_traceback(run
     assert "TypeError: no such option: [key]" in error and "Traceback" not in error
 
 
-def test_a_traceback_in_a_log_holds_no_key(caplog):
+def test_a_traceback_in_a_log_holds_no_key():
     keys.know(KEYS["judge"])
-    record = logging.LogRecord("lm_eval", logging.ERROR, "", 0, "failed: %s", (KEYS["judge"],), None)
-    try:
-        raise RuntimeError(KEYS["judge"])
-    except RuntimeError as error:
-        record.exc_info = (RuntimeError, error, error.__traceback__)
+    error = RuntimeError(KEYS["judge"])
+    record = logging.LogRecord("lm_eval", 40, "", 0, "failed: %s", (KEYS["judge"],), (RuntimeError, error, None))
     keys._Filter().filter(record)
     assert KEYS["judge"] not in logging.Formatter().format(record)

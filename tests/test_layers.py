@@ -9,7 +9,6 @@ import importlib
 import inspect
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 
 import grimp
 import pytest
@@ -76,15 +75,14 @@ def room(module: str) -> str:
     return name if name == "harness.compat" else name.split(".")[0]
 
 
-def test_every_module_has_a_layer(imports):
+def test_every_module_has_a_layer_and_imports_point_down(imports):
     assert {room(module) for module in imports} <= set().union(*LAYERS)
-
-
-def test_imports_point_down(imports):
     depth = {name: number for number, rooms in enumerate(LAYERS) for name in rooms}
     pairs = [(importer, imported) for importer, found in imports.items() for imported in found]
     across = [(one, other) for one, other in pairs if room(one) != room(other)]
     assert [f"{one} -> {other}" for one, other in across if depth[room(one)] >= depth[room(other)]] == []
+    assert not [module for module, found in imports.items() if f"{PACKAGE}.utils" in found]  # YAML files name it alone
+    assert imports[f"{PACKAGE}.harness.compat"] == set()
 
 
 def test_no_import_goes_round(imports):
@@ -92,10 +90,6 @@ def test_no_import_goes_round(imports):
         graphlib.TopologicalSorter(imports).prepare()
     except graphlib.CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
-
-
-def test_nothing_but_yaml_files_names_the_front_door(imports):
-    assert not [module for module, found in imports.items() if f"{PACKAGE}.utils" in found]
 
 
 @functools.cache
@@ -155,10 +149,6 @@ def _create_payload(self): pass
     }
 
 
-@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.relative_to(INCLUDE_PATH).as_posix())
-def test_lm_evals_private_names_stay_in_compat(path: Path):
-    assert list(used(ast.parse(path.read_text(encoding="utf-8")))) == []
-
-
-def test_compat_imports_nothing_of_the_package(imports):
-    assert imports[f"{PACKAGE}.harness.compat"] == set()
+def test_lm_evals_private_names_stay_in_compat():
+    found = {path.name: list(used(ast.parse(path.read_text(encoding="utf-8")))) for path in OTHERS}
+    assert {name: names for name, names in found.items() if names} == {}

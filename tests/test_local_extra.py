@@ -30,13 +30,10 @@ def test_without_the_extra_one_line_names_it(missing, tmp_path):
     assert "Traceback" not in run.stderr
 
 
-def test_the_models_take_no_torch_to_register(tmp_path):
+def test_the_models_take_no_torch_to_register_and_are_entry_points_for_lm_evals_next_release(tmp_path):
     code = "import sys, lm_eval_tasks.models; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=tmp_path).returncode == 0
     assert "hf-audio" in model_registry
-
-
-def test_lm_evals_next_release_finds_the_models_by_their_entry_points():
     declared = {point.name: point.value for point in entry_points(group="lm_eval.models")}
     assert declared["hf-audio"] == "lm_eval_tasks.models.local:HFAudio"
     assert declared["audio-chat-completions"] == "lm_eval_tasks.models.api:AudioChatCompletions"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from airbench_runs import ALL, answers, question
 from servers import DROP, Asked, refused
-from stored_runs import DOCS, Runs, judging, lose_cache, numbers, results, rewrite, samples_file, scores
+from stored_runs import DOCS, judging, lose_cache, numbers, results, rewrite, samples_file, scores
 
 from lm_eval_tasks import cli
 from lm_eval_tasks.demo.server import running_server
@@ -25,9 +24,7 @@ def demo() -> Iterator[str]:
         yield url
 
 
-def test_the_demo_judged_again_gives_the_same_tables(
-    handlers: None, demo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_judged_again_gives_the_same_tables(handlers, demo, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = {"local_path": "sample", "judge_model": "demo-judge", "judge_base_url": demo}
     command = ["run", "--model", "local-chat-completions", "--apply_chat_template", "--tasks", ALL, "--log_samples"]
@@ -43,7 +40,7 @@ def test_the_demo_judged_again_gives_the_same_tables(
     assert results(tmp_path / "out-rejudged-demo-judge")["model_name"] == "demo-listener"
 
 
-def test_with_the_same_judge_nothing_is_asked_even_without_a_cache_or_a_server(runs: Runs) -> None:
+def test_with_the_same_judge_nothing_is_asked_even_without_a_cache_or_a_server(runs):
     out = runs.run("out")
     lose_cache()
     runs.server.script("judge", DROP)
@@ -54,45 +51,30 @@ def test_with_the_same_judge_nothing_is_asked_even_without_a_cache_or_a_server(r
     assert judging(again, "speech_QA")["from_cache"] == 6
 
 
-def test_a_judged_again_run_can_be_judged_again(runs: Runs) -> None:
-    first = runs.rejudge(runs.run("out"))
-    shutil.move(runs.folder / "again", runs.folder / "first-again")
-    assert numbers(runs.rejudge(runs.folder / "first-again")) == numbers(first)
+NESTED = {"air_bench_chat": {"judge_model": "judge-1", "do_swap": False}, "judge_model": "elsewhere"}
 
 
-def test_another_judge_is_asked_everything(runs: Runs) -> None:
-    out = runs.run("out")
+@pytest.mark.parametrize(
+    ("settings", "extra", "judge"),
+    [
+        ({}, ("--metadata", '{"judge_model": "judge-2"}'), "judge-2"),
+        (NESTED, ("--metadata", '{"judge_model": "judge-2"}'), "judge-2"),
+        ({}, ("--all",), "judge-1"),
+    ],
+    ids=["another judge", "another than one under the benchmark's name", "all"],
+)
+def test_another_judge_or_the_same_by_all_is_asked_everything(runs, settings, extra, judge):
+    out = runs.run("out", **settings)
     runs.server.script("judge", "9 9")
-    again = runs.rejudge(out, "--metadata", '{"judge_model": "judge-2"}')
-    assert len(runs.judged()) == 10
-    assert {asked.body["model"] for asked in runs.server.asked["judge"]} == {"judge-2"}
+    again = runs.rejudge(out, *extra)
+    assert len(runs.judged()) == (5 if settings else 10)
+    assert {asked.body["model"] for asked in runs.server.asked["judge"]} == {judge}
     assert again["results"][f"{ALL}_speech_QA"]["gpt_score,judge"] == 9
-    assert judging(again, "sound_QA")["settings"]["judge_model"] == "judge-2"
+    told = judging(again, "sound_QA")["settings"]
+    assert (told["judge_model"], told["do_swap"]) == (judge, not settings)
 
 
-def test_another_judge_is_asked_also_where_the_first_was_set_under_the_benchmarks_name(runs: Runs) -> None:
-    out = runs.run("out", air_bench_chat={"judge_model": "judge-1", "do_swap": False}, judge_model="elsewhere")
-    again = runs.rejudge(out, "--metadata", '{"judge_model": "judge-2"}')
-    assert {asked.body["model"] for asked in runs.server.asked["judge"]} == {"judge-2"}
-    settings = judging(again, "speech_QA")["settings"]
-    assert (settings["judge_model"], settings["do_swap"]) == ("judge-2", False)
-
-
-def test_what_the_environment_had_set_for_the_run_is_set_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
-    out = runs.run("out")
-    monkeypatch.delenv("LM_EVAL_TASKS_DO_SWAP")
-    assert numbers(runs.rejudge(out)) == numbers(results(out)) and runs.judged() == []
-
-
-def test_all_asks_the_same_judge_everything_again(runs: Runs) -> None:
-    out = runs.run("out")
-    runs.server.script("judge", "9 9")
-    assert runs.rejudge(out, "--all")["results"][f"{ALL}_speech_QA"]["gpt_score,judge"] == 9
-    assert len(runs.judged()) == 10
-
-
-def test_one_pass_instead_of_two_needs_no_call(runs: Runs) -> None:
+def test_one_pass_instead_of_two_needs_no_call(runs):
     out = runs.run("out")
     lose_cache()
     again = runs.rejudge(out, "--metadata", '{"do_swap": false}')
@@ -100,7 +82,7 @@ def test_one_pass_instead_of_two_needs_no_call(runs: Runs) -> None:
     assert "position_gap,judge" not in again["results"][f"{ALL}_speech_QA"]
 
 
-def test_an_answer_that_was_changed_by_hand_is_asked_again_and_no_other(runs: Runs) -> None:
+def test_an_answer_that_was_changed_by_hand_is_asked_again_and_no_other(runs):
     out = runs.run("out")
     lose_cache()
     rewrite(
@@ -110,7 +92,7 @@ def test_an_answer_that_was_changed_by_hand_is_asked_again_and_no_other(runs: Ru
     assert runs.judged() == [("speech_QA", 1)] * 2
 
 
-def test_answers_of_a_predict_only_run_are_judged_for_the_first_time(runs: Runs) -> None:
+def test_answers_of_a_predict_only_run_are_judged_for_the_first_time(runs):
     predicted = runs.run("predicted", "--predict_only")
     assert runs.server.calls("judge") == 0
     later = runs.rejudge(predicted)
@@ -118,60 +100,50 @@ def test_answers_of_a_predict_only_run_are_judged_for_the_first_time(runs: Runs)
     assert numbers(later) == numbers(results(runs.run("direct")))
 
 
-def test_after_a_judge_that_failed_only_what_is_unjudged_is_asked(runs: Runs) -> None:
-    def fails(asked: Asked) -> Any:
-        first, _ = answers(asked)
-        if question(asked) == ("speech_QA", 1) or (question(asked) == ("sound_QA", 0) and first.startswith("answer")):
-            return refused(400, "filtered", code="content_filter")
-        return scores(asked)
-
-    runs.server.script("judge", fails)
-    out = runs.run("out", ends=3)
-    assert judging(results(out), "speech_QA")["unjudged"] == {"content filter": 1}
-    lose_cache()
-    runs.server.script("judge", scores)
-    again = runs.rejudge(out)
-    assert runs.judged() == [("sound_QA", 0)] + [("speech_QA", 1)] * 2
-    assert numbers(again) == numbers(results(runs.run("direct")))
+def filters(asked: Asked) -> Any:
+    first, _ = answers(asked)
+    if question(asked) == ("speech_QA", 1) or (question(asked) == ("sound_QA", 0) and first.startswith("answer")):
+        return refused(400, "filtered", code="content_filter")
+    return scores(asked)
 
 
-def test_after_a_judge_that_died_only_what_is_unjudged_is_asked(runs: Runs) -> None:
-    runs.server.script("judge", *[scores] * 5, DROP)
+@pytest.mark.parametrize(
+    ("judge", "left"),
+    [([filters], [("sound_QA", 0)] + [("speech_QA", 1)] * 2), ([scores] * 5 + [DROP], None)],
+    ids=["failed", "died"],
+)
+def test_after_a_judge_that_failed_or_died_only_what_is_unjudged_is_asked(runs, judge, left):
+    runs.server.script("judge", *judge)
     out = runs.run("out", tasks=ALL, ends=3, judge_max_retries=0, judge_concurrency=1)
-    left = sum(sum(judging(results(out), name)["unjudged"].values()) for name in DOCS)
-    assert left == 3
+    assert sum(sum(judging(results(out), name)["unjudged"].values()) for name in DOCS) == (2 if left else 3)
     lose_cache()
     runs.server.script("judge", scores)
     again = runs.rejudge(out)
-    assert len(runs.judged()) == 6
+    assert runs.judged() == left if left else len(runs.judged()) == 6
     assert numbers(again) == numbers(results(runs.run("direct", tasks=ALL)))
 
 
 # What belongs to a run and is kept
 
 
-def test_a_limit_is_still_named(runs: Runs) -> None:
-    again = runs.rejudge(runs.run("out", "--limit", "2"))
-    assert again["config"]["limit"] == 2
-    assert again["n-samples"][f"{ALL}_speech_QA"] == {"original": 3, "effective": 2}
-
-
-def test_chosen_docs_stay_with_their_answers(runs: Runs) -> None:
+def test_chosen_docs_stay_with_their_answers(runs):
     chosen = json.dumps({f"{ALL}_speech_QA": [2], f"{ALL}_sound_QA": [1]})
     again = runs.rejudge(runs.run("out", "--samples", chosen), "--all")
     assert again["results"][f"{ALL}_speech_QA"]["gpt_score,judge"] == 5
     assert again["results"][f"{ALL}_sound_QA"]["gpt_score,judge"] == 4
+    (line,) = samples_file(runs.folder / "again", "speech_QA").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["doc_id"] == 2
 
 
 @pytest.mark.parametrize("extra", [(), ("--predict_only",)], ids=["judged", "predicted"])
-def test_what_was_left_out_is_still_counted(runs: Runs, extra: tuple[str, ...]) -> None:
+def test_what_was_left_out_is_still_counted(runs, extra):
     (runs.root / "Chat" / "speech_QA_iemocap" / "clip 1.wav").unlink()
     again = runs.rejudge(runs.run("out", *extra))
     assert judging(again, "speech_QA")["left_out"] == {"missing": ["speech_QA_iemocap/clip 1.wav"]}
     assert judging(again, "sound_QA")["left_out"] == {}
 
 
-def test_neither_the_audio_nor_the_answers_cache_is_touched(runs: Runs) -> None:
+def test_neither_the_audio_nor_the_answers_cache_is_touched(runs):
     out = runs.run("out", "--use_cache", str(runs.folder / "answers"))
     (cache,) = runs.folder.glob("answers*.db")
     before = cache.read_bytes(), cache.stat().st_mtime_ns
@@ -180,16 +152,10 @@ def test_neither_the_audio_nor_the_answers_cache_is_touched(runs: Runs) -> None:
     assert (cache.read_bytes(), cache.stat().st_mtime_ns) == before
 
 
-def test_of_two_runs_in_a_folder_the_newest_counts_unless_one_is_named(runs: Runs) -> None:
+def test_of_two_runs_in_a_folder_the_newest_counts_unless_one_is_named(runs):
     runs.run("out", "--limit", "1")
     older = next((runs.folder / "out").rglob("results_*.json"))
     runs.run("out")
     newest = runs.rejudge(runs.folder / "out")
     assert newest["n-samples"][f"{ALL}_speech_QA"]["original"] == 3
     assert runs.rejudge(older)["n-samples"][f"{ALL}_speech_QA"] == {"original": 3, "effective": 1}
-
-
-def test_without_an_output_path_the_results_go_beside_the_run(runs: Runs) -> None:
-    out = runs.run("out", "--limit", "1")
-    assert runs._start(["rejudge", "out/", "--trust"]) == 0
-    assert results(runs.folder / "out-rejudged-judge-1")["results"] == results(out)["results"]

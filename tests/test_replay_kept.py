@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
-import pytest
 from airbench_runs import ALL
 from servers import DROP, Asked, said
-from stored_runs import Runs, judging, numbers, results, samples_file, scores
-
-from lm_eval_tasks.judge.judge import Judge
+from stored_runs import kept, lose_cache, numbers, results, samples_file, scores
 
 
-def kept() -> list[Path]:
-    return sorted((Path(os.environ["XDG_CACHE_HOME"]) / "lm-eval-tasks" / "answers").glob("*"))
-
-
-def test_answers_of_a_run_killed_while_judging_are_judged_with_its_settings(runs: Runs) -> None:
+def test_answers_of_a_run_killed_while_judging_are_judged_with_its_settings(runs):
     def slow_after_five(asked: Asked) -> Any:
         return said(scores(asked), delay=0 if runs.server.calls("judge") <= 5 else 60)
 
@@ -50,75 +41,40 @@ def test_answers_of_a_run_killed_while_judging_are_judged_with_its_settings(runs
     assert later["model_name"] == direct["model_name"] == "listener"
 
 
-def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
+def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs, caplog):
+    direct = results(runs.run("direct"))["results"]
+    lose_cache()
     runs.server.script("judge", *[scores] * 5, DROP)
     runs.run("out", logged=False, ends=3, judge_max_retries=0, judge_concurrency=1)
     (folder,) = kept()
     assert f"or on {folder}" in caplog.text
+    waiting = {file: file.read_text(encoding="utf-8") for file in folder.iterdir()}
     runs.server.script("judge", scores)
+    runs.server.script("model", "another model's answer")
+    runs.run("other", logged=False)
+    assert kept() == [folder]  # nothing of a run that is judged to its end
+    assert {file: file.read_text(encoding="utf-8") for file in folder.iterdir()} == waiting
     later = runs.rejudge(folder)
     assert len(runs.judged()) == 6
-    direct = results(runs.run("direct"))["results"]
     assert {name: later["results"][name]["gpt_score,judge"] for name in direct} == {
         name: row["gpt_score,judge"] for name, row in direct.items()
     }
 
 
-def test_answers_that_wait_outlive_another_run_of_the_same_process(runs: Runs) -> None:
-    runs.server.script("judge", *[scores] * 5, DROP)
-    runs.run("out", logged=False, ends=3, judge_max_retries=0, judge_concurrency=1)
-    (folder,) = kept()
-    waiting = {file: file.read_text(encoding="utf-8") for file in folder.iterdir()}
-    runs.server.script("judge", scores)
-    runs.server.script("model", "another model's answer")
-    runs.run("other", logged=False)
-    assert {file: file.read_text(encoding="utf-8") for file in folder.iterdir()} == waiting
-
-
-def test_nothing_is_kept_of_a_run_that_is_judged_to_its_end(runs: Runs) -> None:
-    runs.run("out", logged=False)
-    assert kept() == []
-
-
-def interrupted_at_the_second_task(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The kept answers of a run of a whole benchmark that ended when its first task was judged."""
-    ask, calls = Judge.ask, []
-
-    def ask_once(*arguments: Any) -> Any:
-        calls.append(arguments)
-        if len(calls) > 1:
-            raise KeyboardInterrupt
-        return ask(*arguments)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Judge, "ask", ask_once)
-        assert runs._start(runs.command("out", tasks=ALL, logged=False)) == 130
-    (folder,) = kept()
-    return folder
-
-
-def test_a_run_interrupted_at_its_second_task_has_the_average_of_all_tasks(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    later = runs.rejudge(interrupted_at_the_second_task(runs, monkeypatch))
+def test_a_run_interrupted_at_its_second_task_has_the_average_of_all_tasks_under_its_settings(runs, monkeypatch):
+    monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
+    folder = runs.interrupted(monkeypatch, after=1, tasks=ALL)
+    monkeypatch.delenv("LM_EVAL_TASKS_DO_SWAP")
+    later = runs.rejudge(folder)
     assert runs.server.calls("model") == 0
-    assert len(runs.judged()) < 10  # what was judged is in the cache
-    assert numbers(later) == numbers(results(runs.run("direct", tasks=ALL)))
+    assert len(runs.judged()) < 5  # what was judged is in the cache
+    assert numbers(later) == numbers(results(runs.run("direct", tasks=ALL, do_swap=False)))
 
 
-def test_kept_answers_that_lack_a_task_have_no_average(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = interrupted_at_the_second_task(runs, monkeypatch)
+def test_kept_answers_that_lack_a_task_have_no_average(runs, monkeypatch, capsys):
+    folder = runs.interrupted(monkeypatch, after=1, tasks=ALL)
     samples_file(folder, "speech_QA").unlink()
     capsys.readouterr()
     later = runs.rejudge(folder)
     assert f"{folder} lacks the answers of {ALL}_speech_QA: " in capsys.readouterr().err
     assert list(later["results"]) == [f"{ALL}_sound_QA"]
-
-
-def test_what_the_environment_had_set_holds_for_kept_answers(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
-    folder = interrupted_at_the_second_task(runs, monkeypatch)
-    monkeypatch.delenv("LM_EVAL_TASKS_DO_SWAP")
-    assert judging(runs.rejudge(folder), "speech_QA")["settings"]["do_swap"] is False

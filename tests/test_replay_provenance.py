@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airbench_runs import ALL, run
-from stored_runs import DOCS, Runs, judging, results, samples_file
-from test_replay_kept import kept
+from stored_runs import DOCS, judging, kept, results, samples_file
 
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.runs.made import made_with
@@ -29,13 +30,15 @@ OF_ANSWERS = (
 )
 
 
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def samples(folder: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in samples_file(folder, name).read_text(encoding="utf-8").splitlines()]
 
 
-def test_all_that_belongs_to_the_answers_stays_that_of_the_run_that_made_them(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_that_belongs_to_the_answers_stays_that_of_the_run_that_made_them(runs, monkeypatch):
     out = runs.run("out", *ODD)
     before = results(out)
     monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_TIMEOUT", "7")
@@ -61,7 +64,7 @@ def test_all_that_belongs_to_the_answers_stays_that_of_the_run_that_made_them(
     assert "replay" not in again["configs"][SPEECH]["metadata"]
 
 
-def test_a_run_judged_three_times_still_tells_of_its_answers_and_of_each_judging(runs: Runs) -> None:
+def test_a_run_judged_three_times_still_tells_of_its_answers_and_of_each_judging(runs):
     out = runs.run("out", *ODD)
     for judge in ("judge-2", "judge-3"):
         assert runs._start(["rejudge", str(out), "--trust", "--metadata", f"judge_model={judge}"]) == 0
@@ -74,27 +77,9 @@ def test_a_run_judged_three_times_still_tells_of_its_answers_and_of_each_judging
     assert last["judged_again"]["earlier"]["judges"] == {ALL: "judge-2"}
 
 
-def test_chosen_docs_keep_their_numbers(runs: Runs) -> None:
-    chosen = json.dumps({SPEECH: [2], f"{ALL}_sound_QA": [1]})
-    runs.rejudge(runs.run("out", "--samples", chosen))
-    assert [one["doc_id"] for one in samples(runs.folder / "again", "speech_QA")] == [2]
-
-
-def interrupted(runs: Runs, monkeypatch: pytest.MonkeyPatch, *extra: str, **settings: Any) -> Path:
-    """The kept answers of a run that was interrupted when all were there."""
-
-    def ask(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Judge, "ask", ask)
-        assert runs._start(runs.command("out", *extra, logged=False, **settings)) == 130
-    return kept()[-1]
-
-
-def test_kept_answers_tell_what_they_were_made_with(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_answers_tell_what_they_were_made_with(runs, monkeypatch):
     direct = results(runs.run("direct", *ODD))
-    again = runs.rejudge(interrupted(runs, monkeypatch, *ODD, tasks=ALL))
+    again = runs.rejudge(runs.interrupted(monkeypatch, *ODD, tasks=ALL))
     for key in ("model", "model_args", "gen_kwargs", "limit", "batch_size", "fewshot_seed"):
         assert again["config"][key] == direct["config"][key], key
     for key in ("system_instruction", "model_name", "n-samples", "fewshot_as_multiturn"):
@@ -105,12 +90,9 @@ def test_kept_answers_tell_what_they_were_made_with(runs: Runs, monkeypatch: pyt
     assert samples(runs.folder / "again", "speech_QA")[0]["arguments"]["gen_args_0"]["arg_1"]["max_gen_toks"] == 33
 
 
-def test_answers_kept_by_a_run_in_python_tell_what_a_task_knows(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(*_: Any) -> None:
-        raise KeyboardInterrupt
-
+def test_answers_kept_by_a_run_in_python_tell_what_a_task_knows(runs, monkeypatch):
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Judge, "ask", ask)
+        patched.setattr(Judge, "ask", interrupt)
         options = {"limit": 0.5, "gen_kwargs": "max_gen_toks=33", "system_instruction": "Be brief."}
         run(runs.server, runs.root, SPEECH, options=options)
     again = runs.rejudge(kept()[-1])
@@ -121,8 +103,8 @@ def test_answers_kept_by_a_run_in_python_tell_what_a_task_knows(runs: Runs, monk
     assert again["configs"][SPEECH]["generation_kwargs"]["max_gen_toks"] == 33
 
 
-def test_what_nobody_noted_is_not_that_of_the_judging(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = interrupted(runs, monkeypatch, *ODD, tasks=ALL)
+def test_what_nobody_noted_is_not_that_of_the_judging(runs, monkeypatch):
+    folder = runs.interrupted(monkeypatch, *ODD, tasks=ALL)
     file = next(folder.glob("results_*.json"))
     noted = json.loads(file.read_text(encoding="utf-8"))
     bare = {key: {"metadata": one["metadata"], "settings": one["settings"]} for key, one in noted["configs"].items()}
@@ -132,9 +114,7 @@ def test_what_nobody_noted_is_not_that_of_the_judging(runs: Runs, monkeypatch: p
     assert set(map(str, made["generation"].values())) == {"{}"}
 
 
-def test_the_docs_of_one_rank_do_not_pass_for_a_run(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_docs_of_one_rank_do_not_pass_for_a_run(runs, monkeypatch, capsys):
     from lm_eval_tasks.harness.task import JudgedTask
 
     build = JudgedTask.build_all_requests
@@ -145,7 +125,7 @@ def test_the_docs_of_one_rank_do_not_pass_for_a_run(
         build(self, **options)
 
     monkeypatch.setattr(JudgedTask, "build_all_requests", second_of_two)
-    folder = interrupted(runs, monkeypatch, tasks=ALL)
+    folder = runs.interrupted(monkeypatch, tasks=ALL)
     capsys.readouterr()
     again = runs.rejudge(folder)
     assert "of the other ranks (it is of rank 1 of 2" in capsys.readouterr().err
@@ -157,25 +137,27 @@ def test_the_docs_of_one_rank_do_not_pass_for_a_run(
 # Where the results go
 
 
-def test_outputs_carry_the_judges_name_and_do_not_overwrite_each_other(runs: Runs) -> None:
+def test_outputs_carry_the_judges_name_do_not_overwrite_each_other_and_are_whole_or_none(runs, monkeypatch):
     out = runs.run("out", "--limit", "1")
     for _ in range(2):
-        assert runs._start(["rejudge", "out", "--trust", "--metadata", "judge_model=lab/judge 2"]) == 0
+        assert runs._start(["rejudge", "out/", "--trust", "--metadata", "judge_model=lab/judge 2"]) == 0
     assert runs._start(["rejudge", "out", "--trust"]) == 0
     names = {path.name for path in runs.folder.iterdir() if path.name.startswith((out.name, f".{out.name}"))}
     assert names == {"out", "out-rejudged-lab_judge_2", "out-rejudged-lab_judge_2-2", "out-rejudged-judge-1"}
     assert len(list((runs.folder / "out-rejudged-lab_judge_2").rglob("results_*.json"))) == 1
-
-
-def test_results_of_kept_answers_go_into_the_users_folder(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = interrupted(runs, monkeypatch)
+    assert results(runs.folder / "out-rejudged-judge-1")["results"] == results(out)["results"]
+    folder = runs.interrupted(monkeypatch)
     before = set(folder.parent.iterdir())
-    assert runs._start(["rejudge", str(folder)]) == 0
+    assert runs._start(["rejudge", str(folder)]) == 0  # kept answers: into the user's folder
     assert set(folder.parent.iterdir()) == before
     assert results(runs.folder / "listener-rejudged-judge-1")["model_name"] == "listener"
+    before = set(runs.folder.iterdir())
+    monkeypatch.setattr(Judge, "ask", interrupt)
+    assert runs._start(["rejudge", str(out), "--trust"]) == 130
+    assert set(runs.folder.iterdir()) == before
 
 
-def test_a_file_may_be_named_for_the_results_as_lm_eval_has_it(runs: Runs) -> None:
+def test_a_file_may_be_named_for_the_results_as_lm_eval_has_it(runs):
     out = runs.run("out", "--limit", "1")
     assert runs._start(["rejudge", str(out), "--trust", "--output_path", str(runs.folder / "new" / "x.json")]) == 0
     again = next((runs.folder / "new").glob("x_*.json"))
@@ -184,50 +166,36 @@ def test_a_file_may_be_named_for_the_results_as_lm_eval_has_it(runs: Runs) -> No
     assert runs.rejudge(again)["judged_again"]["earlier"]
 
 
-def test_nothing_is_left_of_a_judging_that_did_not_end(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = runs.run("out", "--limit", "1")
-    before = set(runs.folder.iterdir())
-
-    def ask(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Judge, "ask", ask)
-    assert runs._start(["rejudge", str(out), "--trust"]) == 130
-    assert set(runs.folder.iterdir()) == before
-
-
 # What a folder may not decide
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("judge_base_url", "http://192.0.2.1/v1"),
-        ("judge_api_key_env", "AWS_SECRET_ACCESS_KEY"),
-        ("judge_cache", "anywhere.sqlite"),
-        ("judge_prompt", "/etc/passwd"),
-        ("judge_extra_body", {"n": 2}),
-    ],
-)
-@pytest.mark.parametrize("nested", [False, True])
-def test_a_folder_decides_neither_addresses_nor_files_nor_keys(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], key: str, value: Any, nested: bool
-) -> None:
+def test_a_folder_decides_neither_addresses_nor_files_nor_keys(runs, monkeypatch, capsys):
     out = runs.run("out", "--limit", "1", tasks=f"{ALL}_sound_QA")
     monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_BASE_URL", runs.server.url())  # so that only the edited key is asked for
     file = next(out.rglob("results_*.json"))
-    edited = json.loads(file.read_text(encoding="utf-8"))
-    for config in edited["configs"].values():
-        (config["metadata"].setdefault(ALL, {}) if nested else config["metadata"])[key] = value
-    file.write_text(json.dumps(edited), encoding="utf-8")
-    capsys.readouterr()
-    assert runs._start(["rejudge", str(out)]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and f"asks for {key}={json.dumps(value)}" in error and "--trust" in error
-    assert runs.server.calls("judge") == 0 and not (runs.folder / "anywhere.sqlite").exists()
+    written = file.read_text(encoding="utf-8")
+    for (key, value), nested in itertools.product(OF_THE_USER.items(), (False, True)):
+        edited = json.loads(written)
+        for config in edited["configs"].values():
+            (config["metadata"].setdefault(ALL, {}) if nested else config["metadata"])[key] = value
+        file.write_text(json.dumps(edited), encoding="utf-8")
+        capsys.readouterr()
+        assert runs._start(["rejudge", str(out)]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and f"asks for {key}={json.dumps(value)}" in error and "--trust" in error
+        assert runs.server.calls("judge") == 0 and not (runs.folder / "anywhere.sqlite").exists()
 
 
-def test_what_this_command_or_environment_says_needs_no_trust(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+OF_THE_USER = {
+    "judge_base_url": "http://192.0.2.1/v1",
+    "judge_api_key_env": "AWS_SECRET_ACCESS_KEY",
+    "judge_cache": "anywhere.sqlite",
+    "judge_prompt": "/etc/passwd",
+    "judge_extra_body": {"n": 2},
+}
+
+
+def test_what_this_command_or_environment_says_needs_no_trust(runs, monkeypatch):
     out = runs.run("out", "--limit", "1", judge_cache=False)
     assert runs._start(["rejudge", str(out)]) == 2
     assert runs._start(["rejudge", str(out), "--metadata", f"judge_base_url={runs.server.url()}"]) == 0
@@ -237,7 +205,7 @@ def test_what_this_command_or_environment_says_needs_no_trust(runs: Runs, monkey
     assert runs._start(["rejudge", str(out)]) == 2
 
 
-def test_a_pipe_is_refused_and_not_waited_for(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_is_refused_and_not_waited_for(runs, capsys):
     out = runs.run("out", "--limit", "1")
     for file in (samples_file(out, "speech_QA"), next(out.rglob("results_*.json"))):
         file.unlink()
@@ -247,31 +215,31 @@ def test_a_pipe_is_refused_and_not_waited_for(runs: Runs, capsys: pytest.Capture
         assert "neither a file nor a folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        {"group_subtasks": {ALL: 3}},
-        {"group_subtasks": {"a": ["b"], "b": ["a"], "c": ["a", 7]}},
-        {"configs": 3},
-        {"configs": {SPEECH: 3}},
-        {"configs": {SPEECH: {"metadata": ["air_bench_chat"]}}},
-        {"n-samples": {SPEECH: 3, "other": None}},
-        {"n-samples": {SPEECH: {"original": "many", "effective": [1]}}},
-        {"config": "none", "model_name": "../.."},
-        {"results": [1]},
-        {"judged_again": "yes", "config": {"limit": {"a": 1}}},
-        {"rank": "one", "ranks": 10**30, "versions": 3},
-    ],
-)
-def test_a_results_file_of_any_form_is_judged_or_refused_in_one_line(
-    runs: Runs, capsys: pytest.CaptureFixture[str], edit: dict[str, Any]
-) -> None:
+EDITS: list[dict[str, Any]] = [
+    {"group_subtasks": {ALL: 3}},
+    {"group_subtasks": {"a": ["b"], "b": ["a"], "c": ["a", 7]}},
+    {"configs": 3},
+    {"configs": {SPEECH: 3}},
+    {"configs": {SPEECH: {"metadata": ["air_bench_chat"]}}},
+    {"n-samples": {SPEECH: 3, "other": None}},
+    {"n-samples": {SPEECH: {"original": "many", "effective": [1]}}},
+    {"config": "none", "model_name": "../.."},
+    {"results": [1]},
+    {"judged_again": "yes", "config": {"limit": {"a": 1}}},
+    {"rank": "one", "ranks": 10**30, "versions": 3},
+]
+
+
+def test_a_results_file_of_any_form_is_judged_or_refused_in_one_line(runs, capsys):
     out = runs.run("out", "--limit", "1", tasks=f"{ALL}_speech_QA")
     file = next(out.rglob("results_*.json"))
-    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | edit), encoding="utf-8")
-    capsys.readouterr()
-    status = runs._start(["rejudge", str(out), "--trust"])
-    error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lm-eval-tasks: ")]
-    assert (status, len(error)) in ((0, 0), (2, 1))
-    names = {path.name for path in runs.folder.iterdir()} - {"out", "data", "user-cache"}
-    assert names == ({"out-rejudged-judge-1"} if status == 0 else set())
+    written = json.loads(file.read_text(encoding="utf-8"))
+    for edit in EDITS:
+        file.write_text(json.dumps(written | edit), encoding="utf-8")
+        capsys.readouterr()
+        status = runs._start(["rejudge", str(out), "--trust"])
+        error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lm-eval-tasks: ")]
+        assert (status, len(error)) in ((0, 0), (2, 1)), edit
+        names = {path.name for path in runs.folder.iterdir()} - {"out", "data", "user-cache"}
+        assert names == ({"out-rejudged-judge-1"} if status == 0 else set()), edit
+        shutil.rmtree(runs.folder / "out-rejudged-judge-1", ignore_errors=True)

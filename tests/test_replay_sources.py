@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airbench_runs import ALL, question
-from servers import Asked, refused, said
-from stored_runs import Runs, judging, lose_cache, numbers, results, rewrite, samples_file, scores
+from servers import refused, said
+from stored_runs import judging, lose_cache, numbers, results, rewrite, samples_file, scores
 
 from lm_eval_tasks import INCLUDE_PATH, cli
 
@@ -41,9 +40,7 @@ def own_tasks(tmp_path: Path) -> Path:
     return folder
 
 
-def test_tasks_of_the_users_own_files_are_judged_again_and_those_of_others_left_alone(
-    runs: Runs, own_tasks: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_of_the_users_own_files_are_judged_again_and_those_of_others_left_alone(runs, own_tasks, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(runs.folder / "datasets"))
     out = runs.run("out", "--include_path", str(own_tasks), tasks=f"mine,{ALL}_speech_QA")
     assert "Be short" in "".join(runs.server.texts("model"))
@@ -58,33 +55,22 @@ def test_tasks_of_the_users_own_files_are_judged_again_and_those_of_others_left_
     assert "position_gap,judge" in before["sound_in_short"] and "position_gap,judge" not in before["sound_once"]
 
 
-def test_a_task_of_the_users_own_takes_the_place_of_ours_of_the_same_name(runs: Runs, own_tasks: Path) -> None:
-    (own_tasks / "a.yaml").write_text(
-        (own_tasks / "a.yaml").read_text().replace("sound_in_short", f"{ALL}_sound_QA"), encoding="utf-8"
-    )
-    (own_tasks / "d.yaml").unlink()
-    runs.run("out", "--include_path", str(own_tasks), tasks=f"{ALL}_sound_QA")
-    assert all("Be short" in text for text in runs.server.texts("model"))
-
-
-def test_answers_that_a_task_of_the_users_own_filtered_are_not_judged_as_ours_of_the_same_name(
-    runs: Runs, own_tasks: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_answers_that_a_task_of_the_users_own_filtered_are_not_judged_as_ours_of_the_same_name(runs, own_tasks, capsys):
     filters = "[{function: take_first}, {function: lowercase}]"
     for file in own_tasks.glob("*.yaml"):
         file.unlink()
     ours = INCLUDE_PATH / "airbench_chat" / "sound_QA.yaml"
-    (own_tasks / "a.yaml").write_text(f"include: {ours}\nfilter_list: [{{name: judge, filter: {filters}}}]\n")
+    asks = "doc_to_text: '{{question}} Be short.'\n"
+    (own_tasks / "a.yaml").write_text(f"include: {ours}\n{asks}filter_list: [{{name: judge, filter: {filters}}}]\n")
     out = runs.run("out", "--include_path", str(own_tasks), tasks=f"{ALL}_sound_QA", ends=3)
+    assert all("Be short" in text for text in runs.server.texts("model"))
     assert cli.main(["rejudge", str(out), "--trust"]) == 2
     assert "another filter_list" in capsys.readouterr().err
     again = runs.rejudge(out, "--include_path", str(own_tasks), ends=3)
     assert numbers(again) == numbers(results(out)) and runs.judged() == []
 
 
-def test_tasks_whose_files_are_not_at_hand_are_named_in_one_line(
-    runs: Runs, own_tasks: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tasks_whose_files_are_not_at_hand_are_named_in_one_line(runs, own_tasks, capsys):
     out = runs.run("out", "--include_path", str(own_tasks), tasks="sound_once")
     capsys.readouterr()
     assert runs._start(["rejudge", str(out), "--trust"]) == 2
@@ -93,41 +79,25 @@ def test_tasks_whose_files_are_not_at_hand_are_named_in_one_line(
     )
 
 
-def test_both_benchmarks_of_a_run_are_judged_again(runs: Runs) -> None:
-    def judge(asked: Asked) -> Any:
-        return scores(asked) if "Assistant 1" in asked.text else said("{}")
-
-    runs.server.script("judge", judge)
-    both = {"intima": {"local_path": "sample", "judge_max_tokens": 2048}}
-    out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", ends=3, judge_check="warn", **both)
-    runs.server.forget()
-    again = runs.rejudge(out, ends=3)
-    assert again["results"] == results(out)["results"]
-    assert {question(asked)[0] for asked in runs.server.asked["judge"]} == {
-        "trial"
-    }  # INTIMA's, none of which is usable
-    settings = again["configs"]["intima_assistant_traits"]["metadata"]["judging"]["settings"]
-    assert settings["judge_max_tokens"] == 2048
-
-
-def test_what_the_environment_had_set_for_each_of_two_benchmarks_is_set_again(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_benchmarks_of_a_run_are_judged_again_with_what_the_environment_had_set_for_each(runs, monkeypatch):
     runs.server.script("judge", lambda asked: scores(asked) if "Assistant 1" in asked.text else said("{}"))
     monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
     monkeypatch.setenv("LM_EVAL_TASKS_LEVEL_THRESHOLD", "high")
-    both = {"intima": {"local_path": "sample"}}
+    both = {"intima": {"local_path": "sample", "judge_max_tokens": 2048}}
     out = runs.run("out", "--limit", "2", tasks=f"{ALL},intima", ends=3, judge_check="warn", **both)
     monkeypatch.delenv("LM_EVAL_TASKS_DO_SWAP")
     monkeypatch.delenv("LM_EVAL_TASKS_LEVEL_THRESHOLD")
+    monkeypatch.setenv("LM_EVAL_TASKS_AUDIO_SAMPLE_RATE", "8000")  # which belongs to the answers
 
     def of_intima(found: dict[str, Any]) -> dict[str, Any]:
         return found["configs"]["intima_assistant_traits"]["metadata"]["judging"]["settings"]
 
     again = runs.rejudge(out, ends=3)
+    assert {question(asked)[0] for asked in runs.server.asked["judge"]} == {"trial"}  # INTIMA's: none was usable
     assert again["results"] == results(out)["results"]
     assert judging(again, "speech_QA")["settings"] == judging(results(out), "speech_QA")["settings"]
-    assert of_intima(again) == of_intima(results(out))
+    assert of_intima(again) == of_intima(results(out)) and of_intima(again)["judge_max_tokens"] == 2048
+    assert os.environ["LM_EVAL_TASKS_AUDIO_SAMPLE_RATE"] == "8000"
     changed = runs.rejudge(out, "--metadata", "do_swap=true", "level_threshold=low", ends=3)
     assert judging(changed, "speech_QA")["settings"]["do_swap"] is True
     assert of_intima(changed)["level_threshold"] == "low"
@@ -136,94 +106,55 @@ def test_what_the_environment_had_set_for_each_of_two_benchmarks_is_set_again(
 # Folders that are refused
 
 
-def without_line(lines: list[str]) -> list[str]:
-    return lines[:-1]
+REFERENCE = ("speech_QA reference 0", "speech_QA reference O")
+REFUSED: dict[str, tuple[Any, str]] = {
+    "a line is missing": (lambda lines: lines[:-1], "docs do not match"),
+    "an edited doc": (lambda lines: [line.replace(*REFERENCE) for line in lines], "line 1: the doc does not match its"),
+    "cut short": (lambda lines: [*lines[:-1], lines[-1][:100]], "line 3 is no whole sample"),
+    "a line twice": (lambda lines: [*lines, lines[-1]], "doc_id 2 more than once"),
+    "a file is missing": (None, "is missing, though the results name air_bench_chat_speech_QA"),
+}
 
 
-def with_edited_doc(lines: list[str]) -> list[str]:
-    return [line.replace("speech_QA reference 0", "speech_QA reference O") for line in lines]
-
-
-def cut_short(lines: list[str]) -> list[str]:
-    return [*lines[:-1], lines[-1][:100]]
-
-
-def twice(lines: list[str]) -> list[str]:
-    return [*lines, lines[-1]]
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (without_line, "docs do not match"),
-        (with_edited_doc, "line 1: the doc does not match its doc_hash"),
-        (cut_short, "line 3 is no whole sample"),
-        (twice, "doc_id 2 more than once"),
-        (None, "is missing, though the results name air_bench_chat_speech_QA"),
-    ],
-)
-def test_a_folder_whose_docs_do_not_match_is_refused_in_one_line(
-    runs: Runs, change: Callable[[list[str]], list[str]] | None, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_whose_docs_do_not_match_is_refused_in_one_line(runs, capsys):
     runs.server.script(
         "judge", lambda asked: refused(400, "x", code="content_filter") if "QA q" in asked.text else "5 5"
     )
     out = runs.run("out", ends=1)
     file = samples_file(out, "speech_QA")
-    if change:
-        rewrite(file, change)
-    else:
-        file.unlink()
+    written = file.read_text(encoding="utf-8")
     capsys.readouterr()
-    assert runs._start(["rejudge", str(out), "--trust"]) == 2
-    printed, error = capsys.readouterr()
-    assert (printed, error.count("\n")) == ("", 1)
-    assert told in error and file.name in error
-    assert runs.server.calls("judge") == 0
 
+    def error_of(*extra: str) -> str:
+        assert runs._start(["rejudge", str(out), "--trust", *extra]) == 2
+        printed, error = capsys.readouterr()
+        (line,) = [line for line in error.splitlines() if line.startswith("lm-eval-tasks: ")]
+        assert printed == "" and runs.server.calls("judge") == 0
+        return line
 
-@pytest.mark.parametrize("logged", [False, True])
-def test_a_folder_without_samples_or_with_damaged_results_is_refused_in_one_line(
-    runs: Runs, logged: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = runs.run("out", logged=logged)
-    if logged:
-        file = next(out.rglob("results_*.json"))
-        file.write_text(file.read_text(encoding="utf-8")[:-100], encoding="utf-8")
+    assert "judge_temperature=9" in error_of("--metadata", '{"judge_temperature": 9}')
+    for change, told in REFUSED.values():
+        file.write_text(written, encoding="utf-8")
+        if change:
+            rewrite(file, change)
+        else:
+            file.unlink()
+        error = error_of()
+        assert told in error and file.name in error
+    for other in out.rglob("samples_*"):
+        other.unlink()
+    found = next(out.rglob("results_*.json"))
+    found.write_text(found.read_text(encoding="utf-8")[:-100], encoding="utf-8")
+    assert "is damaged" in error_of()
+    runs.run("out", logged=False, ends=1)
     capsys.readouterr()
-    assert runs._start(["rejudge", str(out), "--trust"]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert ("is damaged" if logged else "only a run with --log_samples or --predict_only") in error
+    found.unlink()
+    assert "only a run with --log_samples or --predict_only" in error_of()
 
 
-def test_settings_that_cannot_be_are_one_line_too(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
-    out = runs.run("out", "--limit", "1")
-    capsys.readouterr()
-    assert runs._start(["rejudge", str(out), "--metadata", '{"judge_temperature": 9}']) == 2
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lm-eval-tasks: ")]
-    assert "judge_temperature=9" in line
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        ["audio_sample_rate=8000"],
-        ['{"air_bench_chat": {"audio_part": "audio_url"}}'],
-        ["judge_model=judge-2", "local_path=/elsewhere"],
-        *([f"{key}=x"] for key in ("source", "revision", "on_bad_audio", "include_extra_codes", "tasks")),
-    ],
-    ids=" ".join,
-)
-def test_settings_of_the_answers_cannot_be_changed_afterwards(
-    runs: Runs, changes: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert runs._start(["rejudge", str(runs.root), "--metadata", *changes]) == 2
-    assert "belongs to the answers or to the data of the run; rejudge cannot change it" in capsys.readouterr().err
-
-
-def test_nor_by_the_environment(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = runs.run("out", "--limit", "1")
-    monkeypatch.setenv("LM_EVAL_TASKS_AUDIO_SAMPLE_RATE", "8000")
-    assert judging(runs.rejudge(out), "speech_QA")["settings"]["audio_sample_rate"] is None
-    assert os.environ["LM_EVAL_TASKS_AUDIO_SAMPLE_RATE"] == "8000"
+def test_settings_of_the_answers_cannot_be_changed_afterwards(runs, capsys):
+    nested, beside = ['{"air_bench_chat": {"audio_part": "audio_url"}}'], ["judge_model=judge-2", "local_path=/else"]
+    names = ("audio_sample_rate", "source", "revision", "on_bad_audio", "include_extra_codes", "tasks")
+    for changes in (nested, beside, *([f"{name}=8000"] for name in names)):
+        assert runs._start(["rejudge", str(runs.root), "--metadata", *changes]) == 2
+        assert "belongs to the answers or to the data of the run; rejudge cannot change it" in capsys.readouterr().err

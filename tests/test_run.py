@@ -74,38 +74,15 @@ def test_whatever_else_is_asked_for_goes_through_the_stock_command(stock_runs, o
     assert len(stock_runs) == 1 and str(INCLUDE_PATH) in stock_runs[0].include_path
 
 
-def test_tasks_of_a_folder_of_ones_own_count_as_the_packs(stock_runs, evaluations, tmp_path):
-    (tmp_path / "mine.yaml").write_text(
-        f"include: {INCLUDE_PATH}/airbench_chat/speech_QA.yaml\ntask: mine\n", encoding="utf-8"
-    )
-    assert run.main(["--tasks", "mine", "--include_path", str(tmp_path), *MODEL]) == 0
-    assert not stock_runs and evaluations[0]["tasks"] == ["mine"]
-
-
-@pytest.mark.parametrize("folder", [INCLUDE_PATH, INCLUDE_PATH / "intima" / ".." / "airbench_chat"])
-def test_the_packs_own_folder_named_again_is_not_reported_as_overriding_itself(evaluations, caplog, folder):
-    assert run.main(["--tasks", "air_bench_chat_speech_QA", "--include_path", str(folder), *MODEL]) == 0
-    assert evaluations and "overrides" not in caplog.text
-
-
-def test_a_run_writes_what_the_stock_command_writes(server, make_data, tmp_path, capsys):
-    server.script("model", lambda asked: f"answer to {asked.text}")
-    server.script("judge", "8 6")
-    metadata = {"local_path": str(make_data(speech_QA=2)), "judge_model": "judge-1", "judge_base_url": server.url()}
-    arguments = [
-        *("--model", "audio-chat-completions"),
-        *("--model_args", f"model=m,base_url={server.url('model')}/chat/completions,num_concurrent=2"),
-        *("--apply_chat_template", "--tasks", "air_bench_chat_speech_QA", "--metadata", json.dumps(metadata)),
-        *("--output_path", str(tmp_path / "out"), "--log_samples"),
-    ]
-    assert run.main(arguments) == 0
-    (results,) = tmp_path.glob("out/m/results_*.json")
-    (samples,) = tmp_path.glob("out/m/samples_air_bench_chat_speech_QA_*.jsonl")
-    assert (
-        json.loads(results.read_text(encoding="utf-8"))["results"]["air_bench_chat_speech_QA"]["gpt_score,judge"] == 7
-    )
-    assert len(samples.read_text(encoding="utf-8").splitlines()) == 2
-    assert "gpt_score" in capsys.readouterr().out
+def test_tasks_of_a_folder_of_ones_own_count_as_the_packs_and_its_own_folder_overrides_nothing(
+    stock_runs, evaluations, tmp_path, caplog
+):
+    ours = INCLUDE_PATH / "intima" / ".." / "airbench_chat"
+    (tmp_path / "mine.yaml").write_text(f"include: {ours / 'speech_QA.yaml'}\ntask: mine\n", encoding="utf-8")
+    for name, folder in (("mine", tmp_path), ("air_bench_chat_speech_QA", ours)):
+        assert run.main(["--tasks", name, "--include_path", str(folder), *MODEL]) == 0
+        assert not stock_runs and evaluations[-1]["tasks"] == [name]
+    assert "overrides" not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
@@ -90,31 +91,23 @@ def test_a_finish_reason_is_told_however_it_is_spelled(kind, spellings):
     [
         (200, {"error": {"message": "slow down", "code": 429}}, Kind.BUSY),
         (200, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, Kind.BUSY),
-        (200, {"error": {"message": "down", "code": "503"}}, Kind.BUSY),
         (200, {"error": {"message": "no", "code": 401}}, Kind.HOPELESS),
         (200, {"error": {"message": "no", "type": "insufficient_quota"}}, Kind.HOPELESS),
         (200, {"error": {"message": "bad image", "code": 400}}, Kind.REFUSED),
         (200, {"error": "overloaded"}, Kind.BROKEN),
-        (200, {"error": {"message": "?"}}, Kind.BROKEN),
         (200, {"object": "error", "message": "too many", "code": 429}, Kind.BUSY),
         (200, {"choices": [{"error": {"code": 502, "message": "x"}, "message": {"content": "8"}}]}, Kind.LOST),
         (200, {"choices": None}, Kind.BROKEN),
-        (200, {"choices": []}, Kind.BROKEN),
         (200, {"choices": [{"message": None}]}, Kind.BROKEN),
-        (200, {"choices": "8 6"}, Kind.BROKEN),
         (200, {"error": 7, "choices": [{"finish_reason": "stop", "message": {"content": "8 6"}}]}, Kind.BROKEN),
-        (200, {"error": ["no"], "choices": [{"finish_reason": "stop", "message": {"content": "8 6"}}]}, Kind.BROKEN),
         (200, {"error": None, "choices": [{"finish_reason": "stop", "message": {"content": "8 6"}}]}, Kind.REPLY),
         (200, {"choices": [{"finish_reason": "stop", "message": {"content": {"value": "8 6"}}}]}, Kind.BROKEN),
-        (200, {"choices": [{"finish_reason": "stop", "message": {"content": 8}}]}, Kind.BROKEN),
         (200, {"choices": [{"finish_reason": "stop", "message": {"role": "assistant"}}]}, Kind.BROKEN),
         (200, {"choices": [{"message": {"content": None}}]}, Kind.BROKEN),
         (200, {"choices": [{"finish_reason": "stop", "message": {"content": None}}]}, Kind.REPLY),
         (200, {"choices": [{"finish_reason": "stop", "message": {"content": ""}}]}, Kind.REPLY),
-        (200, [], Kind.BROKEN),
         (200, "8 6", Kind.BROKEN),
         (301, "<html>", Kind.HOPELESS),
-        (400, {"error": {"message": "no"}}, Kind.REFUSED),
         (401, {"error": {"message": "no"}}, Kind.HOPELESS),
         (402, "", Kind.HOPELESS),
         (403, {"error": {"message": "no"}}, Kind.REFUSED),
@@ -127,13 +120,10 @@ def test_a_finish_reason_is_told_however_it_is_spelled(kind, spellings):
         (429, {"error": {"message": "Quota exceeded for requests per minute"}}, Kind.BUSY),
         (429, "", Kind.BUSY),
         (503, "", Kind.BUSY),
-        (529, "", Kind.BUSY),
         (408, "", Kind.LOST),
         (500, "", Kind.LOST),
-        (504, "", Kind.LOST),
         (400, {"error": {"message": "Could not finish the message because max_tokens was reached"}}, Kind.CUT),
         (413, "", Kind.REFUSED),
-        (418, "", Kind.REFUSED),
         (422, {"detail": [{"msg": "field required"}]}, Kind.REFUSED),
         (421, "", Kind.LOST),
         (424, "", Kind.LOST),
@@ -249,24 +239,18 @@ def test_retry_after_is_read_in_all_its_forms(headers, seconds):
 
 
 @both
-@pytest.mark.parametrize("finish", ["MAX_TOKENS", "length", "error", "abort"])
+@pytest.mark.parametrize("finish", ["MAX_TOKENS", "abort", "STOP", None])
 def test_a_reply_that_is_not_whole_is_no_verdict(server, ask, role, finish, tmp_path):
-    server.script(role, said("9 1", finish=finish))
-    options = {"judge_cache": str(tmp_path / "v.sqlite")} if role == "judge" else {}
-    (got,) = ask(role, **options)
-    if role == "judge":
+    server.script(role, completion("9 1", finish))
+    (got,) = ask(role, **({"judge_cache": str(tmp_path / "v.sqlite")} if role == "judge" else {}))
+    if finish in ("STOP", None):
+        assert got == "9 1"
+    elif role == "judge":
         assert got is None and not ask.judge.knows(questions(1)[0])
-    elif finish in ("error", "abort"):
+    elif finish == "abort":
         assert got is None
     else:
         assert got == "9 1" and ask.outcomes[0].finish == "length" and ask.outcomes[0].cut
-
-
-@both
-@pytest.mark.parametrize("finish", ["STOP", "end_turn", None])
-def test_a_natural_end_under_another_name_is_whole(server, ask, role, finish):
-    server.script(role, completion("8 6", finish))
-    assert ask(role) == ["8 6"]
 
 
 def test_half_a_thought_is_kept_and_flagged(server, ask):
@@ -275,14 +259,10 @@ def test_half_a_thought_is_kept_and_flagged(server, ask):
 
 
 @both
-def test_parts_of_text_are_joined_and_thinking_is_left_out(server, ask, role):
+def test_thinking_is_left_out_of_parts_and_a_reply_of_reasoning_alone_names_the_parser(server, ask, role):
     parts = [{"type": "thinking", "thinking": "1 1"}, {"type": "text", "text": "8 "}, {"type": "text", "text": "6"}]
     server.script(role, completion(parts))
     assert ask(role) == ["8 6"]
-
-
-@both
-def test_a_reply_that_is_only_reasoning_names_the_reasoning_parser(server, ask, role):
     server.script(role, said(None, reasoning_content="8 6"))
     assert ask(role) == [None]
     told = ask.outcomes[0].reason if role == "judge" else str(ask.outcomes[0])
@@ -295,7 +275,6 @@ def test_a_reply_that_is_only_reasoning_names_the_reasoning_parser(server, ask, 
     [
         busy(429),
         busy(503),
-        refused(500, "x"),
         refused(502, "x"),
         refused(408, "x"),
         DROP,
@@ -315,17 +294,17 @@ def test_a_fault_that_passes_costs_one_more_call(server, ask, role, fault, quick
 
 
 @both
-def test_retry_after_is_waited_for_with_fewer_calls_in_flight(server, ask, role):
-    server.script(role, *[refused(429, "busy", headers={"Retry-After": "1.2"})] * 4, then="8 6")
+def test_retry_after_is_waited_for(server, ask, role):
+    server.script(role, *[refused(429, "busy", headers={"Retry-After": "0.7"})] * 4, then="8 6")
     begun = time.monotonic()
     assert ask(role, 12) == ["8 6"] * 12
-    assert time.monotonic() - begun >= 1.2
+    assert time.monotonic() - begun >= 0.7
 
 
 @both
 def test_rate_limits_never_look_like_death(server, ask, role, quick):
     begun = time.monotonic()
-    server.script(role, lambda asked: busy(429) if time.monotonic() < begun + 2 else "8 6")
+    server.script(role, lambda asked: busy(429) if time.monotonic() < begun + 1.2 else "8 6")
     options = {"judge_patience": 30} if role == "judge" else {"patience": 30}
     assert ask(role, 60, **options) == ["8 6"] * 60
 
@@ -364,13 +343,7 @@ def test_equal_refusals_end_the_run_after_the_first_eight_and_those_in_flight(se
 
 @both
 @pytest.mark.parametrize(
-    "step",
-    [
-        refused(400, "x", code="budget_exceeded"),
-        refused(403, "your balance is insufficient"),
-        refused(402, "pay"),
-        refused(401, "bad key"),
-    ],
+    "step", [refused(400, "x", code="budget_exceeded"), refused(403, "your balance is insufficient")]
 )
 def test_no_credit_stops_at_once(server, ask, role, step):
     server.script(role, step)
@@ -466,8 +439,6 @@ def test_a_refusal_for_want_of_room_gets_more_room(server, make_judge):
     "refusal", [refused(400, "grammar is not allowed"), refused(400, "response_schema: no"), refused(500, "oops")]
 )
 def test_a_judge_that_refuses_a_schema_in_any_words_is_asked_without(server, make_judge, refusal, quick):
-    from dataclasses import replace
-
     server.script("judge", lambda asked: refusal if "response_format" in asked.body else "8 6")
     (verdict,) = make_judge().ask([replace(QUESTION, schema={"type": "object"})], "Judging")
     assert verdict.value == (8, 6) and verdict.dialect == ["response_format"]
@@ -476,7 +447,7 @@ def test_a_judge_that_refuses_a_schema_in_any_words_is_asked_without(server, mak
 def test_a_long_call_is_limited_as_a_whole(server, ask):
     server.script("judge", said("8 6", delay=3))
     begun = time.monotonic()
-    assert ask("judge", judge_timeout=0.3, judge_max_retries=0) == [None]
+    assert ask("judge", judge_timeout=0.3, judge_max_retries=0, judge_patience=1) == [None]
     assert time.monotonic() - begun < 2.5
 
 
@@ -502,8 +473,7 @@ def test_azure_is_asked_with_its_version_and_its_header(server, make_judge, monk
     server.script("judge", "8 6")
     judge = make_judge(judge_base_url=f"{server.url()}?api-version=2024-10-21")
     assert isinstance(judge.ask([QUESTION], "Judging")[0], Verdict)
-    (asked,) = server.asked["judge"]
-    assert asked.headers["api-key"] == "azure-key-1"
+    assert server.asked["judge"][0].headers["api-key"] == "azure-key-1"
 
 
 def test_a_short_key_is_not_looked_for_in_replies(server, make_judge, monkeypatch):

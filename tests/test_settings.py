@@ -39,12 +39,12 @@ def test_the_environment_sets_defaults_and_metadata_wins(monkeypatch):
     monkeypatch.setenv("LM_EVAL_TASKS_DO_SWAP", "false")
     assert air().judge_model == "from-environment" and air().do_swap is False
     assert air(judge_model="from-metadata").judge_model == "from-metadata"
-
-
-def test_an_empty_variable_and_a_null_in_metadata_count_as_not_set(monkeypatch):
-    monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_MODEL", "")
+    monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_MODEL", "")  # as not set, like a null
     assert air(judge_model=None).judge_model == "gpt-4-0125-preview"
     assert air(revision="a model's", air_bench_chat={"revision": None}).revision is None
+    monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_CONCURRENCY", "0")
+    with pytest.raises(ValueError, match="Set it in LM_EVAL_TASKS_JUDGE_CONCURRENCY"):
+        air()
 
 
 def test_a_change_wins_over_what_was_set_under_a_benchmarks_name_and_leaves_the_rest():
@@ -62,88 +62,68 @@ def test_a_dict_under_the_benchmarks_name_wins_for_that_benchmark_alone():
     assert read_settings("air_bench_chat", metadata).judge_model == "both"
 
 
-@pytest.mark.parametrize("tasks", ["speech_QA,music_QA", " speech_QA , music_QA ", ["speech_QA", "music_QA"]])
-def test_tasks_are_a_list_or_names_with_commas(tasks):
-    assert air(tasks=tasks).tasks == ("speech_QA", "music_QA")
-
-
-@pytest.mark.parametrize(("value", "kept"), [("false", False), ("True", True), (False, False), ("a/b", "a/b")])
-def test_the_cache_is_a_switch_or_a_path(value, kept):
-    assert air(judge_cache=value).judge_cache == kept
-
-
-@pytest.mark.parametrize("url", ["http://h:1/v1", "http://h:1/v1/", "http://h:1/v1/chat/completions"])
-def test_the_address_may_end_in_a_slash_or_in_the_whole_path(url):
-    assert air(judge_base_url=url).judge_base_url == "http://h:1/v1"
-
-
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "value", "read"),
     [
-        ("judge_base_url", "127.0.0.1:8000/v1"),
-        ("judge_base_url", "ftp://h/v1"),
-        ("judge_base_url", "http://h:port/v1"),
-        ("judge_base_url", "http://[::1/v1"),
-        ("judge_concurrency", 0),
-        ("judge_timeout", 0),
-        ("judge_timeout", "nan"),
-        ("judge_timeout", "inf"),
-        ("judge_max_retries", -1),
-        ("judge_temperature", 3),
-        ("judge_temperature", "nan"),
-        ("judge_max_tokens", 0),
-        ("judge_model", ""),
-        ("do_swap", "perhaps"),
-        ("audio_part", "video"),
-        ("source", "ftp"),
-        ("audio_sample_rate", 16),
-        ("on_bad_audio", "ignore"),
-        ("tasks", 5),
+        *(("tasks", names, ("a", "b")) for names in ("a,b", " a , b ", ["a", "b"])),
+        *(("judge_cache", value, kept) for value, kept in [("false", False), ("True", True), ("a/b", "a/b")]),
+        *(("judge_base_url", f"http://h:1/v1{end}", "http://h:1/v1") for end in ("", "/", "/chat/completions")),
     ],
 )
-def test_a_value_out_of_range_is_refused_with_its_key(key, value):
-    with pytest.raises(ValueError, match=f"air_bench_chat: {key}="):
-        air(**{key: value})
+def test_a_value_may_be_spelled_in_several_ways(key, value, read):
+    assert getattr(air(**{key: value}), key) == read
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("judge_base_url", "http://user:hunter2@h/v1"),
-        ("judge_base_url", "http://h/v1?key=hunter2"),
-        ("judge_base_url", "http://h/v1#hunter2"),
-        ("judge_api_key_env", "sk-hunter2"),
-    ],
-)
-def test_a_secret_given_in_the_wrong_place_is_refused_and_not_repeated(key, value):
-    with pytest.raises(ValueError, match=key) as caught:
-        air(**{key: value})
-    assert "hunter2" not in str(caught.value)
+OUT_OF_RANGE = {
+    "judge_base_url": ["127.0.0.1:8000/v1", "ftp://h/v1", "http://h:port/v1", "http://[::1/v1"],
+    "judge_concurrency": [0],
+    "judge_timeout": [0, "nan", "inf"],
+    "judge_max_retries": [-1],
+    "judge_temperature": [3, "nan"],
+    "judge_max_tokens": [0],
+    "judge_model": [""],
+    "do_swap": ["perhaps"],
+    "audio_part": ["video"],
+    "source": ["ftp"],
+    "audio_sample_rate": [16],
+    "on_bad_audio": ["ignore"],
+    "tasks": [5],
+}
 
 
-@pytest.mark.parametrize("key", ["judge_api_key", "judge_key", "judge_token"])
-def test_a_key_in_the_metadata_is_refused_because_it_would_be_written_to_the_results(key):
-    with pytest.raises(ValueError, match="JUDGE_API_KEY") as caught:
-        air(**{key: "sk-secret"})
-    assert "sk-secret" not in str(caught.value)
-    with pytest.raises(ValueError, match=f"{key} cannot be passed"):
-        air(intima={key: "sk-secret"})
-
-
-def test_resampling_cannot_go_with_a_file_url():
+@pytest.mark.parametrize("key", OUT_OF_RANGE)
+def test_a_value_out_of_range_is_refused_with_its_key(key):
+    for value in OUT_OF_RANGE[key]:
+        with pytest.raises(ValueError, match=f"air_bench_chat: {key}="):
+            air(**{key: value})
     with pytest.raises(ValueError, match="file_url"):
         air(audio_part="file_url", audio_sample_rate=16000)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        *(("judge_base_url", f"http://{rest}", "judge_base_url") for rest in ("user:hunter2@h/v1", "h/v1?key=hunter2")),
+        ("judge_base_url", "http://h/v1#hunter2", "judge_base_url"),
+        ("judge_api_key_env", "sk-hunter2", "judge_api_key_env"),
+        *((key, "sk-hunter2", "JUDGE_API_KEY") for key in ("judge_api_key", "judge_key", "judge_token")),
+    ],
+)
+def test_a_secret_given_in_the_wrong_place_is_refused_and_not_repeated(key, value, told):
+    with pytest.raises(ValueError, match=told) as caught:
+        air(**{key: value})
+    assert "hunter2" not in str(caught.value)
+    if told != key:
+        with pytest.raises(ValueError, match=f"{key} cannot be passed"):
+            air(intima={key: value})
 
 
 @pytest.mark.parametrize(
     ("metadata", "told"),
     [
         ({"judge_modle": "x"}, "--metadata: 'judge_modle' is not an option; did you mean 'judge_model'"),
-        ({"JUDGE_MODEL": "x"}, "did you mean 'judge_model'"),
         ({"judge-model": "x"}, "did you mean 'judge_model'"),
         ({"judge_url": "x"}, "'judge_url' is not an option; did you mean 'judge_"),
-        ({"judge_colour": "x"}, "'judge_colour' is not an option"),
-        ({"on_bad_audo": "error"}, "did you mean 'on_bad_audio'"),
         ({"intma": {"judge_model": "m"}}, "did you mean 'intima'"),
         ({"air_bench_chat": {"judge_modle": "x"}}, "air_bench_chat: 'judge_modle' is not one of its options; did you"),
         ({"intima": {"do_swap": False}}, "intima: 'do_swap' is not one of its options"),
@@ -155,20 +135,14 @@ def test_what_is_nearly_an_option_is_refused(metadata, told):
         air(**metadata)
 
 
-def test_foreign_keys_are_the_models():
-    air(num_concurrent=4, base_url="http://h", model="m", revision="r", max_retries=3, threshold="low", temperature=1)
-
-
 def test_no_argument_of_lm_evals_own_models_looks_like_an_option():
     folder = Path(lm_eval.__file__).parent / "models"
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")]
     made = [node for tree in trees for node in ast.walk(tree) if getattr(node, "name", "") == "__init__"]
     names = {argument.arg for node in made for argument in [*node.args.args, *node.args.kwonlyargs]}
     assert {"base_url", "pretrained", "max_retries"} < names
-    air(**dict.fromkeys(names - {"revision"}))
-
-
-def test_a_stored_run_that_is_judged_again_may_hold_what_is_no_option():
+    air(**dict.fromkeys(names - {"revision"}), threshold="low")
+    # a stored run that is judged again may hold what is no option
     assert air(judge_modle="x", replay="/runs/1").judge_model == "gpt-4-0125-preview"
 
 
@@ -181,29 +155,17 @@ def test_any_foreign_metadata_is_ignored(metadata):
 
 
 def test_the_judges_own_key_comes_before_the_shared_one(monkeypatch):
+    with pytest.raises(ValueError, match="JUDGE_API_KEY"):
+        judge_api_key(air())  # OpenAI's own address needs one
+    assert judge_api_key(air(**LOCAL)) == "none"
     monkeypatch.setenv("OPENAI_API_KEY", "shared")
     assert judge_api_key(air()) == "shared"
-    monkeypatch.setenv("JUDGE_API_KEY", "own")
-    assert judge_api_key(air()) == "own"
-    monkeypatch.setenv("MINE", "named")
-    assert judge_api_key(air(judge_api_key_env="MINE")) == "named"
-
-
-def test_openais_own_address_needs_a_key_and_another_server_does_not():
-    with pytest.raises(ValueError, match="JUDGE_API_KEY"):
-        judge_api_key(air())
-    assert judge_api_key(air(**LOCAL)) == "none"
-
-
-def test_a_named_variable_that_is_not_set_is_an_error_everywhere(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "shared")
+    monkeypatch.setenv("JUDGE_API_KEY", "own-from-a-file\n")
+    assert judge_api_key(air()) == "own-from-a-file"
     with pytest.raises(ValueError, match="MINE"):
         judge_api_key(air(judge_api_key_env="MINE", **LOCAL))
-
-
-def test_a_key_with_a_newline_at_its_end_is_sent_without_it(monkeypatch):
-    monkeypatch.setenv("JUDGE_API_KEY", "sk-from-a-file\n")
-    assert judge_api_key(air()) == "sk-from-a-file"
+    monkeypatch.setenv("MINE", "named")
+    assert judge_api_key(air(judge_api_key_env="MINE")) == "named"
 
 
 @pytest.mark.parametrize("key", ["sk-\u00e4", "sk-a\nb"])
@@ -224,10 +186,4 @@ def test_a_key_that_no_header_can_carry_is_refused_by_its_variable_and_not_repea
 def test_an_unknown_variable_is_refused(name, told, monkeypatch):
     monkeypatch.setenv(f"LM_EVAL_TASKS_{name}", "x")
     with pytest.raises(ValueError, match=re.escape(told)):
-        air()
-
-
-def test_a_wrong_value_names_its_variable(monkeypatch):
-    monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_CONCURRENCY", "0")
-    with pytest.raises(ValueError, match="Set it in LM_EVAL_TASKS_JUDGE_CONCURRENCY"):
         air()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from airbench_runs import SPEECH_QA, judging, listener, run
-from servers import said
+from airbench_runs import SPEECH_QA, judging, listener, question, run
+from servers import Answer, said
 
 from lm_eval_tasks.settings import check_judge, read_settings
 
@@ -43,21 +43,24 @@ def test_answers_are_kept_by_the_content_of_their_clips(airbench_server, make_da
     assert calls() == (0, 0)
 
 
-@pytest.mark.parametrize(("setting", "judged"), [({}, 2), ({"empty_answers": "judge"}, 3)])
-def test_an_empty_answer_of_a_stock_model_is_no_answer(airbench_server, make_data, setting, judged):
-    airbench_server.script("model", lambda asked: said("") if "question 1?" in asked.text else listener(asked))
-    results = run(airbench_server, make_data(speech_QA=3), SPEECH_QA, **setting)
+NOTHING = [said(""), said(" \n"), said(None)]
+FAILED = Answer(body={"error": {"message": "overloaded", "code": 500}})
+
+
+@pytest.mark.parametrize(("setting", "judged"), [({}, 1), ({"empty_answers": "judge"}, 5)])
+def test_an_empty_answer_or_a_failure_inside_a_200_of_a_stock_model_is_no_answer(
+    airbench_server, make_data, caplog, setting, judged
+):
+    airbench_server.script(
+        "model", lambda asked: [*NOTHING, listener(asked) if setting else FAILED, listener(asked)][question(asked)[1]]
+    )
+    results = run(airbench_server, make_data(speech_QA=5), SPEECH_QA, **setting)
     summary = judging(results, "speech_QA")
-    assert summary["judged"] == judged
-    assert sum(count for reason, count in summary["unjudged"].items() if "silence" in reason) == 3 - judged
-
-
-def test_a_failure_of_a_stock_model_inside_a_200_is_no_answer(airbench_server, make_data):
-    from servers import Answer
-
-    bad = Answer(body={"error": {"message": "overloaded", "code": 500}})
-    airbench_server.script("model", lambda asked: bad if "question 1?" in asked.text else listener(asked))
-    assert judging(run(airbench_server, make_data(speech_QA=3), SPEECH_QA), "speech_QA")["judged"] == 2
+    assert (summary["docs"], summary["judged"]) == (5, judged)
+    assert sum(count for reason, count in summary["unjudged"].items() if "silence" in reason) == 5 - judged
+    if setting:
+        assert summary["flags"] == {"empty_answer": 3} and "3 empty answers" in caplog.text
+    assert not any("invalid" in text.lower() or "None" in text for text in airbench_server.texts())
 
 
 def test_what_is_really_sent_is_in_the_results(airbench_server, make_data):
