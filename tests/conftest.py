@@ -202,3 +202,11 @@ def rows(tmp_path: Path) -> Path:
     import intima_runs
 
     return intima_runs.write_rows(tmp_path / "rows.jsonl")
+
+
+def reference(path, **fields):
+    """A clip as a task hands it on, with other fields where some are given."""
+    from lm_eval_tasks.audio.clips import inspect_audio
+    from lm_eval_tasks.utils import doc_to_visual
+
+    return doc_to_visual({"audio": {**inspect_audio(path), **fields}})[0]

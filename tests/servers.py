@@ -193,3 +193,8 @@ def running() -> Iterator[Server]:
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
+
+
+def completion(text="8 6", finish="stop", **choice):
+    message = {"role": "assistant", "content": text}
+    return Answer(body={"choices": [{"index": 0, "finish_reason": finish, "message": message, **choice}]})

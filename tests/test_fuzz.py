@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from servers import Answer, Asked
 from stored_runs import Runs, judging, results, samples_file
 
-from lm_eval_tasks.server import client, outcome
+from lm_eval_tasks.server import client
 from lm_eval_tasks.server.outcome import Kind
+from lm_eval_tasks.server.replies import read
 
 COUNT = 200
 SPEECH_QA = f"{ALL}_speech_QA"
@@ -139,7 +140,7 @@ def test_no_fault_of_a_models_server_becomes_an_answer(runs, fuzzed):
 @settings(max_examples=COUNT)
 @given(st.integers(200, 599), st.binary(max_size=200) | json_values.map(lambda value: json.dumps(value).encode()))
 def test_every_response_has_one_meaning_and_only_a_completion_is_a_reply(status, body):
-    found = outcome.read(status, {}, body)
+    found = read(status, {}, body)
     assert found.kind in Kind
     assert found.kind not in (Kind.REPLY, Kind.CUT) or (200 <= status < 300 and b"choices" in body)
 

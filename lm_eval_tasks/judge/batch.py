@@ -19,7 +19,8 @@ from lm_eval_tasks.judge.budget import prompt_tokens
 from lm_eval_tasks.judge.jobs import Job, Jobs
 from lm_eval_tasks.judge.question import NoVerdict, Question
 from lm_eval_tasks.server.dialect import adapted
-from lm_eval_tasks.server.outcome import Kind, Outcome, lost, read
+from lm_eval_tasks.server.outcome import Kind, Outcome, lost
+from lm_eval_tasks.server.replies import read
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from lm_eval_tasks.judge.jobs import Job, Jobs
 from lm_eval_tasks.server.client import Client
 from lm_eval_tasks.server.keys import without_keys
-from lm_eval_tasks.server.outcome import read
+from lm_eval_tasks.server.replies import read
 from lm_eval_tasks.settings import JudgeSettings
 
 log = logging.getLogger(f"lm_eval.{__name__}")

@@ -19,8 +19,8 @@ def noise(docs: Iterable[Doc]) -> dict[str, dict[str, float]]:
     from their own mean. A difference between the two orders is position bias, not noise, and is not in it.
 
     The standard error that lm-eval gives, ``sd of the docs' values / sqrt(n)``, has the judge's noise in it, because
-    the docs' values vary with it (law of total variance; E. Miller, "Adding Error Bars to Evals", arXiv 2411.00640,
-    section 3). The noise alone is ``judge_sd * sqrt(sum over docs of v) / n``, where ``v = sum over its Q questions of
+    the docs' values vary with it (law of total variance; E. Miller, "Adding Error Bars to Evals", arXiv 2411.00640).
+    The noise alone is ``judge_sd * sqrt(sum over docs of v) / n``, where ``v = sum over its Q questions of
     1 / r, divided by Q squared``. The error without it is the root of the difference of their squares, at least 0.
 
     Returns:

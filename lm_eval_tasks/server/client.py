@@ -25,8 +25,9 @@ import openai
 from lm_eval_tasks.errors import ServerUnusable
 from lm_eval_tasks.server.dialect import EFFECT, adapted, can_give_up, named_limit, next_to_give_up
 from lm_eval_tasks.server.keys import know, without_keys
-from lm_eval_tasks.server.outcome import FILTERED, TOO_LONG, Kind, Outcome, lost, read
+from lm_eval_tasks.server.outcome import FILTERED, TOO_LONG, Kind, Outcome, lost
 from lm_eval_tasks.server.pace import Pace
+from lm_eval_tasks.server.replies import read
 
 if sys.version_info >= (3, 11):
     from asyncio import timeout as time_limit
