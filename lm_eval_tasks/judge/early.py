@@ -45,9 +45,9 @@ class Early:
         held_up = "judge stopped" if self._judge.stopped else self._notice
         return f"{told} \u00b7 {held_up}" if held_up else told
 
-    async def outcome(self, question: Question) -> Verdict | Unjudged | None:
-        """What became of a question; None where it was not put early, or failed by what may have passed."""
-        task = self._tasks.pop(self._judge.key(question), None)
+    async def outcome(self, key: str) -> Verdict | Unjudged | None:
+        """What became of the question with this key; None where it was not put early, or failed by what may have passed."""
+        task = self._tasks.pop(key, None)
         outcome = await task if task else None
         passing = isinstance(outcome, Unjudged) and outcome.reason in (NOT_ASKED, UNREACHABLE)
         return None if passing else outcome
@@ -63,7 +63,7 @@ class Early:
             if key in self._tasks:
                 return await self._tasks[key]
             task = self._tasks[key] = asyncio.current_task()
-            outcome = await self._judge.put(question)
+            outcome = await self._judge.put(question, key)
             if isinstance(outcome, Verdict):
                 self._verdicts += 1
                 if self._tasks.get(key) is task and self._judge.knows(question):

@@ -130,7 +130,8 @@ class Judge:
         """
         seen, prompt, completion = set(), 0, 0
         for question in questions:
-            if not self.knows(question) and (key := self.key(question)) not in seen:
+            key = self.key(question)
+            if key not in seen and not self._has(key):
                 seen.add(key)
                 prompt += prompt_tokens(question.messages)
                 completion += self._typical.get(question.prompt_version) or len(question.form) // BYTES_A_TOKEN
@@ -175,7 +176,9 @@ class Judge:
 
     def knows(self, question: Question) -> bool:
         """Whether a question needs no call, because its verdict is remembered or in the cache."""
-        key = self.key(question)
+        return self._has(self.key(question))
+
+    def _has(self, key: str) -> bool:
         return not self.fresh and bool(self._remembered.get(key) or self.cache.get(key))
 
     def submit(self, question: Question, wait: float = 0.0) -> Future[Verdict | Unjudged] | None:
@@ -201,7 +204,8 @@ class Judge:
 
         async def work() -> None:
             for index, question in waiting:
-                outcomes[index] = await self.early.outcome(question) or await self.put(question)
+                key = self.key(question)
+                outcomes[index] = await self.early.outcome(key) or await self.put(question, key)
                 bar.update()
 
         await asyncio.gather(*(work() for _ in range(min(len(questions), self.settings.judge_concurrency))))
@@ -211,9 +215,8 @@ class Judge:
         self.early.forget()
         self.paid.clear()
 
-    async def put(self, question: Question) -> Verdict | Unjudged:
-        """The outcome of one question; to be called in the judge's event loop."""
-        key = self.key(question)
+    async def put(self, question: Question, key: str) -> Verdict | Unjudged:
+        """The outcome of one question, with its key; to be called in the judge's event loop."""
         async with self._putting.setdefault(key, asyncio.Lock()):  # the same question twice: the second is in the cache
             await self.cache.free()
             if stored := self._stored(question, key):
