@@ -46,7 +46,7 @@ class Early:
         return f"{told} \u00b7 {held_up}" if held_up else told
 
     async def outcome(self, key: str) -> Verdict | Unjudged | None:
-        """What became of the question with this key; None where it was not put early, or failed by what may have passed."""
+        """What became of a question; None where it was not put early, or failed by what may have passed."""
         task = self._tasks.pop(key, None)
         outcome = await task if task else None
         passing = isinstance(outcome, Unjudged) and outcome.reason in (NOT_ASKED, UNREACHABLE)
