@@ -57,7 +57,8 @@ def switch_off(server: hub_server.Hub, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def codes(**options: str) -> list[str]:
-    return [doc["code"] for doc in data.read_docs(IntimaSettings(**options))]
+    docs = [doc for found in data.read_rows(IntimaSettings(**options)).by_task.values() for doc in found]
+    return [doc["code"] for doc in sorted(docs, key=lambda doc: int(doc["id"]))]
 
 
 def test_the_rows_are_read_with_their_commit_and_nothing_else_is_downloaded(server: hub_server.Hub) -> None:

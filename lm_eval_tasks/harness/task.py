@@ -209,7 +209,7 @@ class JudgedTask(PackTask):
         costs = judge.settings.judge_batch or not judge.settings.judge_early or bool(self._replayed)
         for task in tasks:
             _to_prepare.discard(task)
-            if task._replayed and load_run(task._replayed).judging(task.config.task):
+            if task._replayed and load_run(task._replayed).files.judging(task.config.task):
                 task._keep_verdicts(judge, (asked for asked, _ in task._questions_ahead()))
             known = not costs or all(judge.knows(question) for _, question in task._questions_ahead())
             if not known:

@@ -248,9 +248,7 @@ def _text_of(message: dict[str, Any]) -> tuple[str, bool]:
             thought |= bool(thinks)
             if isinstance(text, str) and not thinks:
                 texts.append(text)
-    thought |= any(
-        isinstance(message.get(f), str) and message[f] for f in ("reasoning_content", "reasoning", "thinking")
-    )
+    thought |= any(isinstance(message.get(name), str) and message[name] for name in _THOUGHTS)
     return "".join(texts), thought
 
 
