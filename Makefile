@@ -13,8 +13,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench bench-full install clean
-.PHONY: test-local
+.PHONY: demo test test-local lint bench bench-full install clean
 .DEFAULT_GOAL := demo
 
 LOCAL_VENV := .venv-local
@@ -26,8 +25,6 @@ demo: $(READY)
 test: $(READY)
 	@scripts/install_system_packages.sh
 	@$(RUN) -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
-
-# A target for the tests of an extra goes here (environment of its own, as $(READY) has it).
 
 lint: $(READY)
 	@$(RUN) -m ruff check .
@@ -68,5 +65,4 @@ $(READY): pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(LOCAL_VENV)
-	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .grimp_cache
+	rm -rf $(LOCAL_VENV) $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .grimp_cache

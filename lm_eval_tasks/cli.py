@@ -39,17 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(error)
         return 1 if isinstance(error, OSError) and error.errno in _NOT_WRITTEN else 2
     except ModuleNotFoundError as error:
-        print(f"lm-eval-tasks: the package {error.name} is missing: pip install it", file=sys.stderr)
+        _say(f"the package {error.name} is missing: pip install it")
         return 2
     except ModelUnavailable as error:
         _say(error)
         return 1
     except KeyboardInterrupt:
-        print(
-            "lm-eval-tasks: interrupted; verdicts so far are in the cache, and answers with --use_cache: the same "
-            "command resumes",
-            file=sys.stderr,
-        )
+        _say("interrupted; verdicts so far are in the cache, and answers with --use_cache: the same command resumes")
         return 130
     except Exception as error:  # a fault of this package, of lm-eval, or of a model's or task's class
         logging.getLogger(f"lm_eval.{__name__}").debug("the whole of it:", exc_info=True)

@@ -15,22 +15,17 @@ WOMAN, MAN = "en-gb-x-rp+f3", "en-us+m3"
 
 @dataclass(frozen=True)
 class Clip:
-    """One record of the sample and how its audio is made.
+    """How a clip is made.
 
     Args:
-        meta: the description that the judge reads; a dict or list is stored as its ``repr``, as AIR-Bench does.
+        rate: in Hz.
+        channels: 1 or 2.
         make: ``(rng, rate) -> samples``, (frames,) or (frames, 2).
         peak: highest absolute sample after scaling.
     """
 
-    task_name: str
-    dataset_name: str
-    path: str
     rate: int
     channels: int
-    question: str
-    answer: str
-    meta: Any
     make: Maker
     peak: float = 0.7
 
@@ -100,6 +95,11 @@ def beat(rng: np.random.Generator, rate: int, seconds: float = 4.0, bass: bool =
                 canvas, snd.pluck(rng, rate, 0.45, snd.note(("E2", "E2", "G2", "A2")[index % 4])), rate, 0.5 * index
             )
     return canvas
+
+
+def drums(rng: np.random.Generator, rate: int, seconds: float) -> np.ndarray:
+    """The same drums alone, as a bed for speech."""
+    return beat(rng, rate, seconds, bass=False)
 
 
 def waltz(rng: np.random.Generator, rate: int) -> np.ndarray:

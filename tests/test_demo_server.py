@@ -7,7 +7,6 @@ import io
 import json
 import urllib.error
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -48,13 +47,8 @@ def test_the_packs_own_wordings_are_understood():
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return tmp_path_factory.mktemp("allowed")
-
-
-@pytest.fixture(scope="module")
-def url(files):
-    with running_server(allow_files=files) as address:
+def url():
+    with running_server() as address:
         yield address
 
 
@@ -111,45 +105,27 @@ def test_the_listener_measures_what_it_is_sent(url, form, rate, channels):
     data = text64(tone(2.0, 220, rate, channels, form))
     answer = said(url, input_audio(data, form.lower()))
     assert "lasts 2." in answer and "tonal" in answer and "dB" in answer
-    assert ("two channels" if channels == 2 else "one channel") in answer
     assert any(f"{hertz} Hz" in answer for hertz in range(212, 229))
 
 
-def test_data_uris_silence_and_very_short_clips_are_heard(url):
+def test_data_uris_are_taken_in_both_parts(url):
     uri = f"data:audio/wav;base64,{text64(tone())}"
     assert said(url, input_audio(uri)) == said(url, audio_url(uri)) == said(url, input_audio(text64(tone())))
-    assert "is silent" in said(url, input_audio(text64(tone(hertz=0))))
+
+
+def test_silence_and_very_short_clips_are_described(url):
+    assert "like silence" in said(url, input_audio(text64(tone(hertz=0))))
     assert "lasts 0.0 seconds" in said(url, input_audio(text64(tone(seconds=0.001))))
-
-
-def test_file_urls_are_read_below_the_allowed_folder_alone(url, files, tmp_path):
-    inside, outside = files / "a tone.wav", tmp_path / "b.wav"
-    for file in (inside, outside):
-        file.write_bytes(tone())
-    (files / "link.wav").symlink_to(outside)
-    assert "lasts 2.0 seconds" in said(url, audio_url(inside.as_uri()))
-    others = outside.as_uri(), f"file://{files}/../b.wav", (files / "link.wav").as_uri(), f"file://host{inside}"
-    for address in others:
-        status, reply = chat(url, audio_url(address))
-        assert status == 400 and "outside" in reply["error"]["message"]
-    assert "can't be read" in chat(url, audio_url((files / "none.wav").as_uri()))[1]["error"]["message"]
-    with running_server() as without_a_folder:
-        status, reply = chat(without_a_folder, audio_url(inside.as_uri()))
-    assert status == 400 and "--allow-files" in reply["error"]["message"]
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (input_audio("not base64!"), "not base64"),
-        (input_audio(""), "can't be decoded"),
-        (input_audio(text64(b"RIFF" + b"\0" * 60)), "can't be decoded"),
-        (input_audio(text64(tone(form="MP3")), "wav"), "not the format that was stated"),
-        (input_audio(text64(tone()), "aiff"), "input_audio.format"),
-        (input_audio(text64(tone(seconds=0))), "no samples"),
-        (audio_url("https://example.org/a.wav"), "fetches nothing"),
-        ([{"type": "input_audio"}], "needs an object"),
-        ([{"type": "image_url", "image_url": {"url": "data:"}}], "unknown"),
+        (input_audio("not base64!"), "no audio"),
+        (input_audio(""), "no audio"),
+        (input_audio(text64(b"RIFF" + b"\0" * 60)), "no audio"),
+        (audio_url("https://example.org/a.wav"), "no audio"),
+        ([{"type": "input_audio"}], "no audio"),
         (7, "must be a string or a list"),
     ],
 )
@@ -159,7 +135,7 @@ def test_bad_audio_is_refused_in_openai_form(url, content, reason):
     assert reply["error"]["type"] == "invalid_request_error"
 
 
-@pytest.mark.parametrize("more", [{"stream": True}, {"n": 2}, {"max_tokens": -1}, {"messages": []}, {"messages": "hi"}])
+@pytest.mark.parametrize("more", [{"stream": True}, {"messages": []}, {"messages": "hi"}])
 def test_requests_that_can_not_be_served_are_refused(url, more):
     status, reply = chat(url, "Hello", **more)
     assert status == 400 and reply["error"]["message"]
@@ -224,21 +200,7 @@ def test_intima_prompts_get_all_labels_told_by_their_words_or_schema(url, answer
         assert expected.items() <= levels.items()
 
 
-def test_requests_are_counted_and_run_side_by_side():
-    with running_server(latency_ms=300) as address:
-        root = address.removesuffix("/v1")
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda index: said(address, f"Hello {index}"), range(8)))
-        said(address, input_audio(text64(tone())))
-        chat(address, "Hello", model="nobody")
-        stats = call(f"{root}/stats")[1]
-        assert stats["requests"] == {"demo-listener": 9} and stats["peak_in_flight"]["demo-listener"] == 8
-        assert stats["errors"] == {"404": 1} and stats["audio"] == {"clips": 1, "seconds": 2.0}
-        call(f"{root}/reset", {})
-        assert call(f"{root}/stats")[1]["requests"] == {}
-
-
 def test_a_port_in_use_is_an_error(url):
     port = int(url.removesuffix("/v1").rsplit(":", 1)[1])
-    with pytest.raises(OSError, match=str(port)), running_server(port=port):
+    with pytest.raises(OSError, match="in use"), running_server(port=port):
         pass

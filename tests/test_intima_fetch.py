@@ -27,7 +27,8 @@ def table(*codes: str) -> bytes:
 
 
 def codes(**options: str) -> list[str]:
-    return [doc["code"] for doc in data.read_docs(IntimaSettings(**options))]
+    docs = [doc for found in data.read_rows(IntimaSettings(**options)).by_task.values() for doc in found]
+    return [doc["code"] for doc in sorted(docs, key=lambda doc: int(doc["id"]))]
 
 
 def forget() -> None:

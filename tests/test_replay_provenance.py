@@ -212,7 +212,7 @@ def test_a_pipe_is_refused_and_not_waited_for(runs, capsys):
         os.mkfifo(file)
         capsys.readouterr()
         assert runs._start(["rejudge", str(out), "--trust"]) == 2
-        assert "neither a file nor a folder" in capsys.readouterr().err
+        assert "a pipe, not a file" in capsys.readouterr().err
 
 
 EDITS: list[dict[str, Any]] = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import signal
 import subprocess
@@ -183,11 +182,3 @@ def test_signals_to_the_guard_do_not_reach_the_server_as_ignored(tmp_path):
     with log.open("w") as file, serve.running([sys.executable, "-c", body], file) as running:
         running.guard.wait()
     assert log.read_text().split() == ["True"]
-
-
-def test_no_proxy_stands_between_the_run_and_its_server(monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "example.org")
-    monkeypatch.delenv("no_proxy", raising=False)
-    with serve._without_proxy():
-        assert os.environ["NO_PROXY"] == "example.org,localhost,127.0.0.1" == os.environ["no_proxy"]
-    assert os.environ["NO_PROXY"] == "example.org" and "no_proxy" not in os.environ

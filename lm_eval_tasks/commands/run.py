@@ -187,7 +187,3 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     print(compat.make_table(results))
     if "groups" in results:
         print(compat.make_table(results, "groups"))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
         _refuse_model_in(Path(told.config))
     port = _free_port(given.serve)
     command = [word.replace("{port}", str(port)) for word in words]
-    with _without_proxy(), _log_file(told.output_path) as log, running(command, log) as server:
+    with _log_file(told.output_path) as log, running(command, log) as server:
         models = _wait_for(server, f"http://localhost:{port}/v1", given.serve_timeout)
         return run([*_own_arguments(port, models, " ".join(told.model_args)), *rest])
 
@@ -207,19 +207,6 @@ def _log_file(output_path: str | None) -> TextIO:
     folder = folder.parent if folder.suffix == ".json" else folder
     folder.mkdir(parents=True, exist_ok=True)
     return (folder / f"server_{datetime.now().strftime('%Y-%m-%dT%H-%M-%S.%f')}.log").open("w", encoding="utf-8")
-
-
-@contextlib.contextmanager
-def _without_proxy() -> Iterator[None]:
-    """No proxy between this process and a server on this machine."""
-    before = {name: os.environ.get(name) for name in ("NO_PROXY", "no_proxy")}
-    around = ",".join(filter(None, [before["NO_PROXY"] or before["no_proxy"], "localhost", "127.0.0.1"]))
-    os.environ.update(NO_PROXY=around, no_proxy=around)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 # The guard

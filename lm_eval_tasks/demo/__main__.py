@@ -8,7 +8,6 @@ Needs no network, no key and no model: it shows the whole way from a clip to a t
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import shlex
@@ -55,20 +54,6 @@ def newest_results(output: Path) -> Path | None:
     return max(output.rglob("results_*.json"), key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
-def write_report(run: Path, report: Path) -> None:
-    """Write the report of a run and say where it is, or why there is none."""
-    if (
-        importlib.util.find_spec("lm_eval_tasks.report") is None
-        or importlib.util.find_spec("lm_eval_tasks.cli") is None
-    ):
-        return
-    arguments = [sys.executable, "-m", "lm_eval_tasks.cli", "report", str(run), "-o", str(report)]
-    if subprocess.run(arguments, check=False).returncode:
-        print("The report could not be written; the results above are complete.", file=sys.stderr)
-    else:
-        print(f"Report:  {report}")
-
-
 def banner(text: str) -> None:
     """Print ``text`` between two rules."""
     print(f"\n{'=' * 100}\n{text}\n{'=' * 100}\n", flush=True)
@@ -91,8 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"lm_eval ended with exit status {status}; see its message above.", file=sys.stderr)
         return status or 1
     print(f"Results: {results}", flush=True)
-    write_report(results.parent, chosen.output_path / "report.html")
-    return status
+    report = ["report", str(results.parent), "-o", str(chosen.output_path / "report.html")]
+    return subprocess.run([sys.executable, "-m", "lm_eval_tasks.cli", *report], check=False).returncode
 
 
 if __name__ == "__main__":

@@ -164,18 +164,6 @@ def answers_kept(model: LM | None) -> MutableMapping[str, Any] | None:
     return getattr(getattr(model, "cache_hook", None), "dbdict", None)
 
 
-# A model on this machine
-
-
-def context_length(config: Any, tokenizer: Any) -> int:
-    """How many tokens a checkpoint of transformers takes; 0 where it doesn't tell, and with lm-eval 0.4.12."""
-    try:
-        from lm_eval.models.utils import resolve_max_length
-    except ImportError:
-        return 0
-    return resolve_max_length(config, tokenizer, default=0)
-
-
 # The command
 
 

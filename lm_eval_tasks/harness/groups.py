@@ -109,7 +109,10 @@ class ScoreGroup(Group):
                 row[f"{metric.metric}_stderr,{self.FILTER}"] = "N/A" if error is None else error
         if self._lacks_score(task_metrics):
             log.warning(
-                "%s has no score: it needs all of %s, and %s.", self.name, self._needs(), self._lacks(task_metrics)
+                "%s has no score: it needs all of %s, and %s.",
+                self.name,
+                ", ".join(self.members),
+                self._lacks(task_metrics),
             )
         return row
 
@@ -137,9 +140,6 @@ class ScoreGroup(Group):
 
     def _first_metric(self) -> str:
         return self.aggregate_metric_list[0].metric
-
-    def _needs(self) -> str:
-        return ", ".join(self.members)
 
     def _lacks(self, task_metrics: dict[str, Any]) -> str:
         metric = self._first_metric()

@@ -247,7 +247,7 @@ class JudgedTask(PackTask):
 
     def keep_verdicts(self, judge: Judge) -> None:
         """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""
-        if not self._replayed or not load_run(self._replayed).judging(self.config.task):
+        if not self._replayed or not load_run(self._replayed).files.judging(self.config.task):
             return
         samples = load_run(self._replayed).samples[self.config.task]
         for one, question in self.questions_ahead():

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import datasets
 
 from lm_eval_tasks.data.huggingface import commit_of, snapshot
-from lm_eval_tasks.data.records import LeftOut, Records, describe, facts, is_text, read_whole, refuse_bad
+from lm_eval_tasks.data.records import NO_CHARACTER, LeftOut, Records, describe, facts, is_text, read_whole, refuse_bad
 from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.harness.compat import warning_once
 from lm_eval_tasks.intima.scoring import CODES, OTHER, PROMPTS, find_code
@@ -74,12 +74,6 @@ def load_docs(settings: IntimaSettings, category: str) -> Loaded:
         )
         raise NoDocs(f"{where} has no prompt of {wanted}{'; ' if left_out else ''}{describe(left_out)}.")
     return Loaded(found, left_out, facts(records, category, PROMPTS.get(category)))
-
-
-def read_docs(settings: IntimaSettings) -> list[dict[str, str]]:
-    """All usable rows as docs, those of codes that the paper does not list under the category ``other``."""
-    docs = [doc for found in read_rows(settings).by_task.values() for doc in found]
-    return sorted(docs, key=lambda doc: int(doc["id"]))
 
 
 def read_rows(settings: IntimaSettings) -> Records:
@@ -249,7 +243,7 @@ def _fault(row: Any) -> str | None:
         if column != "model" and not (value or "").strip():
             return f"{column} is empty"
         if not is_text(value or ""):
-            return f"{column} holds what is no character (half of a surrogate pair, or no UTF-8)"
+            return f"{column} {NO_CHARACTER}"
     return None
 
 

@@ -22,7 +22,7 @@ from lm_eval_tasks.harness.compat import JsonChatStr
 from lm_eval_tasks.models.generation import generate
 from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
 from lm_eval_tasks.server.client import NO_KEY, Pieces, Server, shown
-from lm_eval_tasks.server.keys import answer_without_keys
+from lm_eval_tasks.server.keys import without_keys
 from lm_eval_tasks.server.outcome import Kind, Outcome
 
 _END_MARKS = re.compile(r"<\|[^|<>]*\|>|</?s>|<eos>|<end_of_turn>|\[/?INST\]", re.IGNORECASE)
@@ -119,7 +119,7 @@ class AudioChatCompletions(LocalChatCompletion):
         finish = "length" if outcome.kind is Kind.CUT else "stop"
         if self._is_half_a_thought(outcome.text, finish):
             finish = "thinking"
-        text = answer_without_keys(outcome.text)
+        text = without_keys(outcome.text, spare_words=True)
         if self.think_end_token:
             text = text.split(str(self.think_end_token))[-1].lstrip()
         until = gen_kwargs.get("until") or []

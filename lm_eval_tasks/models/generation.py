@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from tqdm import tqdm
 from lm_eval_tasks.audio.clips import BadAudio
 from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.harness import compat
+from lm_eval_tasks.models.missing import described, go_on_without, reasons
 from lm_eval_tasks.runs.answers import Answer, Unanswered
 from lm_eval_tasks.server import client as server
 from lm_eval_tasks.server.outcome import Kind, Outcome
@@ -23,8 +23,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 
 NOT_ASKED = "model unavailable"
 """The reason of requests that were not sent because the server had refused for good or gone."""
-
-_SHOWN = 5
 
 
 class Model(Protocol):
@@ -152,27 +150,18 @@ class Generation:
                 cut,
                 len(self.answers),
             )
-        missing: dict[str, list[Instance]] = defaultdict(list)
-        for request, answer in zip(self.requests, self.answers, strict=True):
-            if isinstance(answer, Unanswered):
-                missing[answer.reason].append(request)
-        if not missing:
-            return
-        count, total = sum(map(len, missing.values())), len(self.requests)
-        why = f" {self.stopped.rstrip('.')}." if self.stopped else ""
-        what = "; ".join(f"{reason}: {len(those)} ({_some(those)})" for reason, those in missing.items())
-        again = "Run the same command again to ask for these only (with --use_cache, which keeps all other answers)."
-        if count == total and self.stopped and not (self._refuses and self._resumes):
-            raise ModelUnavailable(f"{self.stopped.rstrip('.')}. None of {total} requests was answered.")
-        if count == total and not self._resumes and self.model.world_size == 1:
-            said = self._first or next(filter(None, self._seen.values()), "")
-            quoted = f" The first of them: {said}" if said else ""
-            raise ModelUnavailable(
-                f"The model at {server.shown(self.model.base_url)} answered none of {total} requests: {what}.{quoted}"
-            )
-        if not all(getattr(request, "may_stay_unanswered", False) for those in missing.values() for request in those):
-            raise ModelUnavailable(f"{count} of {total} requests have no answer: {what}.{why} {again}")
-        log.error("%d of %d REQUESTS HAVE NO ANSWER: %s.%s %s", count, total, what, why, again)
+        missing, total = reasons(self.requests, self.answers), len(self.requests)
+        if sum(map(len, missing.values())) == total > 0:
+            if self.stopped and not (self._refuses and self._resumes):
+                raise ModelUnavailable(f"{self.stopped.rstrip('.')}. None of {total} requests was answered.")
+            if not self._resumes and self.model.world_size == 1:
+                said = self._first or next(filter(None, self._seen.values()), "")
+                quoted = f" The first of them: {said}" if said else ""
+                at = server.shown(self.model.base_url)
+                raise ModelUnavailable(
+                    f"The model at {at} answered none of {total} requests: {described(missing)}.{quoted}"
+                )
+        go_on_without(missing, total, f" {self.stopped.rstrip('.')}." if self.stopped else "")
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
@@ -183,9 +172,3 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         return asyncio.run(work)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()
-
-
-def _some(requests: list[Instance]) -> str:
-    names = [f"{request.task_name} doc {request.doc_id}" for request in requests[:_SHOWN]]
-    more = f" and {len(requests) - _SHOWN} more" if len(requests) > _SHOWN else ""
-    return ", ".join(names) + more

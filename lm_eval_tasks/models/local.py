@@ -11,6 +11,7 @@ import copy
 import hashlib
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,13 @@ from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
+from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.compat import JsonChatStr
 from lm_eval_tasks.models.local_batches import Batches, Work
 from lm_eval_tasks.models.local_checks import Checks
 from lm_eval_tasks.models.local_families import FAMILIES, Family
 from lm_eval_tasks.models.local_generate import Generator
 from lm_eval_tasks.models.local_prompt import IDENTITY, Deaf, Prompts
-from lm_eval_tasks.runs.answers import Answer
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -171,10 +172,10 @@ class HFAudio(HFLM):
         work = Work(self.prompts.read, self.prompts.encode, self.generator)
         quiet = disable_tqdm or self.rank != 0
         with tqdm(total=len(requests), disable=quiet, desc="Answering", dynamic_ncols=True) as bar:
-            batches = Batches(work, requests, size, self._store, bar)
+            batches = Batches(work, requests, size, partial(compat.keep_answer, self), bar)
             batches.run()
         self._checks.found["batch_size"] = batches.size
-        batches.conclude(bool(self.cache_hook.dbdict), self.world_size)
+        batches.conclude(compat.resumes(self), self.world_size)
         return batches.answers
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
@@ -186,9 +187,6 @@ class HFAudio(HFLM):
     def _size_asked_for(self) -> int:
         automatic = str(self.batch_size).startswith("auto")
         return max(1, int(self.max_batch_size or 1 if automatic else self.batch_size))
-
-    def _store(self, request: Instance, answer: Answer) -> None:
-        self.cache_hook.add_partial("generate_until", request.args, answer)
 
     def _describe_checkpoint(self, name: str) -> str:
         """Name, type and a hash of all that decides what it answers; weights that were replaced change it too."""

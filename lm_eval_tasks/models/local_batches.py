@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from lm_eval_tasks.errors import BadAudio, ModelUnavailable
 from lm_eval_tasks.models.local_prompt import Chat, references, stored_text
+from lm_eval_tasks.models.missing import described, go_on_without, name_of, reasons
 from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ GIVE_UPS = 8
 _NOT_ASKED = "model failed before it was asked"
 _OUT_OF_MEMORY = "out of memory"
 _QUOTED = 300
-_SHOWN = 5
 
 
 @dataclass
@@ -114,23 +114,15 @@ class Batches:
         Raises:
             ModelUnavailable: nothing was answered, or a task needs what was not.
         """
-        missing: dict[str, list[Instance]] = defaultdict(list)
         for request, answer in zip(self.requests, self.answers, strict=True):
             if isinstance(answer, Unanswered):
                 mark_unanswered(request, answer)
-                missing[answer.reason].append(request)
-        if not missing:
-            return
-        count, total = sum(map(len, missing.values())), len(self.requests)
-        what = "; ".join(f"{reason}: {len(those)} ({_some(those)})" for reason, those in missing.items())
+        missing, total = reasons(self.requests, self.answers), len(self.requests)
         said = next((one.detail for one in self.answers if isinstance(one, Unanswered) and one.detail), "")
         first = f" The first of them: {said}" if said else ""
-        if count == total and not resumes and ranks == 1:
-            raise ModelUnavailable(f"The model answered none of {total} requests: {what}.{first}")
-        again = "Run the same command again to ask for these only (with --use_cache, which keeps all other answers)."
-        if not all(getattr(request, "may_stay_unanswered", False) for those in missing.values() for request in those):
-            raise ModelUnavailable(f"{count} of {total} requests have no answer: {what}.{first} {again}")
-        log.error("%d of %d REQUESTS HAVE NO ANSWER: %s.%s %s", count, total, what, first, again)
+        if sum(map(len, missing.values())) == total > 0 and not resumes and ranks == 1:
+            raise ModelUnavailable(f"The model answered none of {total} requests: {described(missing)}.{first}")
+        go_on_without(missing, total, first)
 
     def _ask_for(self, ahead: ThreadPoolExecutor) -> Future[Batch] | None:
         """Have the next batch read and encoded; None when there is none."""
@@ -204,7 +196,7 @@ class Batches:
     def _without(self, place: int, failure: Unanswered) -> None:
         self.answers[place] = failure
         self.bar.update()
-        log.warning("%s has no answer: %s. %s", _some([self.requests[place]]), failure.reason, failure.detail)
+        log.warning("%s has no answer: %s. %s", name_of(self.requests[place]), failure.reason, failure.detail)
 
 
 def groups(requests: list[Instance]) -> list[list[int]]:
@@ -229,8 +221,3 @@ def free_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def _some(requests: list[Instance]) -> str:
-    names = [f"{request.task_name} doc {request.doc_id}" for request in requests[:_SHOWN]]
-    return ", ".join(names) + (f" and {len(requests) - _SHOWN} more" if len(requests) > _SHOWN else "")

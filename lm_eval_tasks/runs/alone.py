@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
 from pathlib import Path
-from typing import TextIO
 
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks
-    fcntl = None
+from filelock import FileLock, Timeout
 
 from lm_eval_tasks.judge.cache import cache_folder
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
-_held: dict[str, TextIO] = {}
+_held: dict[str, FileLock] = {}
 
 
 class Busy(ValueError):
@@ -27,7 +24,7 @@ class Busy(ValueError):
 def claim(name: str, what: str) -> None:
     """Take a lock until ``release`` or the end of this process, however it ends; taking it again does nothing.
 
-    Where no lock can be had (another system, a folder that can't be written), none is taken.
+    Where no lock can be had (a folder that can't be written, or whose disk knows none), none is taken.
 
     Args:
         name: what must not be done twice at once.
@@ -36,41 +33,35 @@ def claim(name: str, what: str) -> None:
     Raises:
         Busy: another process has it.
     """
-    if fcntl is None or name in _held:
+    if name in _held:
         return
-    path = _path(name)
+    path = cache_folder() / "running" / f"{hashlib.sha256(name.encode()).hexdigest()[:40]}.lock"
+    owner = path.with_suffix(".pid")  # which a waiting process does not empty
+    lock = FileLock(path, timeout=0, thread_local=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        while True:
-            file = path.open("a+", encoding="utf-8")
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                owner = file.read(20).strip() or "another one"
-                file.close()
-                raise Busy(
-                    f"{what} by process {owner}: wait for its end, for doing it twice would be paid for twice."
-                ) from None
-            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                break
-            file.close()  # removed by its last owner meanwhile
-    except OSError as error:
+        lock.acquire()
+        owner.write_text(str(os.getpid()))
+    except Timeout:
+        raise Busy(
+            f"{what} by process {_read(owner)}: wait for its end, for doing it twice would be paid for twice."
+        ) from None
+    except (OSError, NotImplementedError) as error:
         log.debug("no lock for %s: %s", what, error)
+        lock.release()
         return
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
-    _held[name] = file
+    _held[name] = lock
 
 
 def release(name: str) -> None:
     """Give a lock back."""
-    file = _held.pop(name, None)
-    if file is not None:
-        _path(name).unlink(missing_ok=True)
-        file.close()
+    lock = _held.pop(name, None)
+    if lock is not None:
+        Path(lock.lock_file).with_suffix(".pid").unlink(missing_ok=True)
+        lock.release()
 
 
-def _path(name: str) -> Path:
-    return cache_folder() / "running" / f"{hashlib.sha256(name.encode()).hexdigest()[:40]}.lock"
+def _read(owner: Path) -> str:
+    with contextlib.suppress(OSError):
+        return owner.read_text()[:20].strip() or "another one"
+    return "another one"

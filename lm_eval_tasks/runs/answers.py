@@ -11,7 +11,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 
 from lm_eval_tasks.judge.question import storable
-from lm_eval_tasks.server.keys import answer_without_keys
+from lm_eval_tasks.server.keys import without_keys
 
 NO_ANSWER = "no answer"
 """How the reason of a doc begins that the model did not answer."""
@@ -91,7 +91,7 @@ class Unanswered(str):
 
 def storable_answer(answer: str) -> str:
     """The same answer with text that a file can hold, and without keys; it still says how it ended."""
-    text = answer_without_keys(storable(answer))
+    text = without_keys(storable(answer), spare_words=True)
     if text is answer or not isinstance(answer, Answer):
         return text
     _, (_, *told) = answer.__reduce__()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import stat
-from pathlib import Path
 from typing import Any
 
 
@@ -42,15 +40,3 @@ def from_json(content: str | bytes) -> Any:
         return json.loads(content if isinstance(content, str) else content.decode("utf-8"))
     except RecursionError:
         raise ValueError("nested too deeply") from None
-
-
-def check_readable(path: Path) -> None:
-    """Refuse what may never end, or waits for somebody to write: only files and folders are read.
-
-    Raises:
-        ValueError: the path leads to a pipe, a socket or a device.
-        OSError: it cannot be looked at.
-    """
-    mode = path.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise ValueError(f"{path} is neither a file nor a folder (a pipe, a socket or a device), so it is not read.")

@@ -6,13 +6,15 @@ Everything read is untrusted: types are checked here, and what cannot be used is
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lm_eval_tasks.runs.plain import check_readable, from_json, mapping, text
+from lm_eval_tasks.files import open_regular
+from lm_eval_tasks.runs.plain import from_json, mapping, text
 from lm_eval_tasks.settings import BENCHMARKS
 
 # lm-eval names its files results_<date>.json (NAME_<date>.json for --output_path NAME.json) and
@@ -158,10 +160,11 @@ def read_results(file: Path) -> dict[str, Any]:
         ValueError: it is damaged or something else.
     """
     try:
-        check_readable(file)
-        results = from_json(file.read_bytes())
+        with open_regular(file) as stream:
+            results = from_json(stream.read())
     except (OSError, ValueError) as error:
-        raise ValueError(f"{file} is damaged ({' '.join(str(error).split())[:200]}).") from None
+        said = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        raise ValueError(f"{file} is damaged ({said}).") from None
     if not isinstance(results, dict) or not isinstance(results.get("results", results.get("configs")), dict):
         raise ValueError(f'{file} is not a results file of lm_eval (it has no "results"): name another folder.')
     return results
@@ -170,10 +173,9 @@ def read_results(file: Path) -> dict[str, Any]:
 def lines(file: Path) -> Iterator[tuple[int, dict[str, Any] | Damage]]:
     """Number and content of each line that is not empty."""
     try:
-        check_readable(file)
-        stream = file.open("rb")
-    except (OSError, ValueError) as error:
-        yield 0, Damage(file.name, 0, " ".join(str(error).split()))
+        stream = io.BufferedReader(open_regular(file))
+    except OSError as error:
+        yield 0, Damage(file.name, 0, str(error.strerror))
         return
     with stream:
         for line, raw in enumerate(stream, 1):
@@ -198,7 +200,6 @@ def results_in(folder: Path) -> dict[Path, str]:
 def _newest(path: Path) -> tuple[Path, str, list[Path]]:
     if not path.exists():
         raise ValueError(f"{path} does not exist: name the folder that was given to lm_eval as --output_path.")
-    check_readable(path)
     if path.is_file():
         match = _RESULTS.fullmatch(path.name)
         if not match:

@@ -94,15 +94,11 @@ class StoredRun:
 
     def _effective(self, task: str) -> dict[str, Any]:
         """What a task went by, wherever it was set; {} where that was not noted."""
-        return mapping(self.judging(task).get("settings") or self.files.config(task).get("settings"))
+        return mapping(self.files.judging(task).get("settings") or self.files.config(task).get("settings"))
 
     def has_noted(self, key: str) -> bool:
         """Whether the run tells what a setting was."""
         return any(key in self._effective(task) for task in self.samples)
-
-    def judging(self, task: str) -> dict[str, Any]:
-        """How judging went, or {} where there was none."""
-        return self.files.judging(task)
 
     def data_revision(self, task: str) -> str | None:
         """The commit of the data that a task read, where it was known."""
@@ -115,7 +111,7 @@ class StoredRun:
 
     def left_out(self, task: str) -> dict[str, list[str]]:
         """What a task had to leave out of its data, by cause."""
-        return self.files.metadata(task).get("left_out") or self.judging(task).get("left_out") or {}
+        return self.files.metadata(task).get("left_out") or self.files.judging(task).get("left_out") or {}
 
     def check_task(self, task: str, config: Any) -> None:
         """Refuse a task that takes other answers of a doc, or other parts of them, than the run's task of that name."""
@@ -225,7 +221,7 @@ def _check_complete(run: StoredRun) -> None:
         effective, original = (number(mapping(counts).get(key)) for key in ("effective", "original"))
         if logged < (effective or 0) or (original is not None and logged > original):
             raise ValueError(f"{file} has {logged} samples, but the results speak of {counts}: docs do not match.")
-        before = run.judging(task).get("docs")
+        before = run.files.judging(task).get("docs")
         if before is not None and before != sum(len(sample.records) for sample in run.samples[task]):
             raise ValueError(f"{file} has not the {before} answers that were judged: docs do not match.")
 

@@ -85,10 +85,15 @@ def _know_address(url: str) -> None:
     know(*(value for name, value in parse_qsl(parts.query) if not _PLAIN_HEADERS.fullmatch(name)))
 
 
-def without_keys(text: str) -> str:
-    """The text with ``[key]`` for each known key; never for a reply that is still to be read."""
+def without_keys(text: str, spare_words: bool = False) -> str:
+    """The text with ``[key]`` for each known key; never for a reply that is still to be read.
+
+    Args:
+        text: to be written or shown.
+        spare_words: leave a key that is an ordinary word (``placeholder``), as a model's answer may hold.
+    """
     for key in sorted(_known, key=len, reverse=True):
-        if key in text:
+        if key in text and not (spare_words and _WORD.fullmatch(key)):
             text = text.replace(key, "[key]")
     return text
 
@@ -100,14 +105,6 @@ def know_words(words: Iterable[str]) -> None:
             know_options(json.loads(word))
         except (ValueError, RecursionError):
             know_options(dict(part.split("=", 1) for part in word.split(",") if "=" in part))
-
-
-def answer_without_keys(text: str) -> str:
-    """The same for a model's answer, in which a key that is an ordinary word (``placeholder``) is left as it is."""
-    for key in sorted(_known, key=len, reverse=True):
-        if key in text and not _WORD.fullmatch(key):
-            text = text.replace(key, "[key]")
-    return text
 
 
 def masked(value: Any) -> Any:
