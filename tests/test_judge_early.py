@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -168,6 +169,27 @@ def test_no_more_questions_wait_than_keep_the_judge_busy(server, make_judge):
     assert 8 <= sum(future is not None for future in early) < 30
     outcomes = judge.ask(questions(30), "Judging")
     assert [outcome.value for outcome in outcomes] == [(8, 6)] * 30 and server.calls() == 30
+
+
+def test_the_next_tasks_questions_are_put_while_one_reply_keeps_all_waiting(server, make_judge):
+    first, then = questions(12)[:4], questions(12)[4:]
+    server.script("judge", lambda asked: said("8 6", delay=0.6) if "Question 3?" in asked.text else said("7 7"))
+    judge = make_judge(judge_concurrency=2)
+    assert [outcome.value for outcome in judge.ask(first, "Judging", then)] == [(7, 7)] * 3 + [(8, 6)]
+    assert server.calls() == 12
+    assert [outcome.cached for outcome in judge.ask(then, "Judging")] == [False] * 8 and server.calls() == 12
+
+
+def test_what_fails_ahead_of_its_turn_is_not_asked_again_and_nothing_is_asked_after_the_end(server, make_judge):
+    first, then = questions(30)[:2], questions(30)[2:]
+    server.script("judge", lambda asked: said("8 6" if "Question 1?" in asked.text else "no", delay=0.2))
+    judge = make_judge(judge_concurrency=2, judge_cache=False)
+    judge.ask(first, "Judging", then)
+    before = server.calls()
+    time.sleep(0.5)
+    assert server.calls() - before <= 3 and before < 12  # the question under way is put to its end
+    assert {outcome.reason is None for outcome in judge.ask(then, "Judging")} == {False}
+    assert server.calls() == 3 + 1 + 3 * 28
 
 
 def test_the_bar_of_the_model_shows_how_far_the_judge_has_come(server, make_data, capsys, monkeypatch):

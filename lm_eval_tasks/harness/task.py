@@ -170,7 +170,7 @@ class JudgedTask(PackTask):
         judge = Judge.of(self.settings)
         every = Questionnaire(asked, judge.key)
         together.prepare(judge)
-        outcomes = iter(judge.ask(every, f"Judging {self.task_name}"))
+        outcomes = iter(judge.ask(every, f"Judging {self.task_name}", together.questions_after(self)))
         asked_by = iter(every.keys)
         judgements = defaultdict(list)
         for one in asked:

@@ -18,8 +18,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 _loaded: weakref.WeakSet[Any] = weakref.WeakSet()
 """Tasks without requests yet."""
 
-_begun: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Tasks whose answers are not judged yet."""
+_begun: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""Tasks whose answers are not judged yet, by their ``id``, in the order in which lm-eval will judge them."""
 
 _to_prepare: weakref.WeakSet[Any] = weakref.WeakSet()
 """Tasks of whose answers no question was made yet."""
@@ -28,17 +28,18 @@ _SHOWN = 120
 
 
 def loaded(task: Any) -> None:
-    """Count on a task whose data is there."""
+    """Count on a task whose data is there. All of a run are loaded before the first one begins."""
+    _forget_broken_off()
     _loaded.add(task)
 
 
 def begin(task: Any) -> None:
     """Note that a task has its requests; with the last one of a run, say what judging may cost."""
-    if any(other.task_name == task.task_name for other in _to_prepare):  # left by a run that was broken off
-        _to_prepare.clear()
+    if any(other.task_name == task.task_name for other in _to_prepare):
+        _forget_broken_off()
     for other in [other for other in _loaded if other.task_name == task.task_name]:  # it, or one that never ran
         _loaded.discard(other)
-    _begun.add(task)
+    _begun[id(task)] = task
     _to_prepare.add(task)
     if not _loaded:
         _tell_cost_ahead()
@@ -51,13 +52,27 @@ def passed(task: Any) -> None:
 
 def answered() -> list[Any]:
     """The tasks whose answers are there and not judged yet, without those of stored runs."""
-    return [task for task in _begun if task.is_answered() and not task.replayed]
+    return [task for task in _begun.values() if task.is_answered() and not task.replayed]
+
+
+def questions_after(task: Any) -> Iterator[Question]:
+    """What the judge of a task will be asked next: the questions of all tasks after it."""
+    judge = Judge.of(task.settings)
+    for other in list(_begun.values()):
+        if other is not task and other.is_answered() and Judge.of(other.settings) is judge:
+            yield from (question for _, question in other.questions_ahead())
 
 
 def forget() -> None:
     """Forget all tasks, as a new process has."""
-    for tasks in (_loaded, _begun, _to_prepare):
-        tasks.clear()
+    _loaded.clear()
+    _forget_broken_off()
+
+
+def _forget_broken_off() -> None:
+    """Forget the tasks of a run that was broken off, which would be asked about in the next one."""
+    _begun.clear()
+    _to_prepare.clear()
 
 
 def _tell_cost_ahead() -> None:
@@ -116,7 +131,7 @@ class RunsEnd:
             kept: the folder of its answers, or "".
             stopped: why the judge was asked no more.
         """
-        _begun.discard(task)
+        _begun.pop(id(task), None)
         self._left.discard(task.task_name)
         self._rows += [(task.task_name, *row) for row in rows]
         self._kept |= {kept} - {""} if rows else set()

@@ -1,9 +1,10 @@
-"""Questions that are put while the model is still answering."""
+"""Questions that are put ahead of their turn: while the model is still answering, or a task before is being judged."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -25,6 +26,7 @@ class Early:
         self._judge, self._loop = judge, loop
         self._backlog = threading.BoundedSemaphore(BACKLOG * judge.settings.judge_concurrency)
         self._tasks: dict[str, asyncio.Task[Verdict | Unjudged]] = {}
+        self._ahead: set[asyncio.Task[None]] = set()
         self.expected = self._verdicts = 0
         self._notice = ""
         judge.client.pace.notice = self.noticed
@@ -37,7 +39,23 @@ class Early:
         """As ``Judge.submit``."""
         if not self._backlog.acquire(timeout=wait):
             return None
-        return asyncio.run_coroutine_threadsafe(self._put(question), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._put(question), self._loop)
+        future.add_done_callback(lambda _: self._backlog.release())
+        return future
+
+    def go_on(self, questions: Iterator[Question], until: asyncio.Event) -> None:
+        """Put what will be asked next, one question after the other, until an event is set."""
+        task = self._loop.create_task(self._put_until(questions, until))
+        self._ahead.add(task)  # the loop itself would let go of it
+        task.add_done_callback(self._ahead.discard)
+
+    async def _put_until(self, questions: Iterator[Question], until: asyncio.Event) -> None:
+        for question in questions:
+            await asyncio.sleep(0)  # a known one costs no call, but time in which replies may come
+            if until.is_set() or self._judge.stopped:
+                return
+            if not self._judge.knows(question):
+                await self._put(question)
 
     def progress(self) -> str:
         """How far judging has come, for the bar of the model."""
@@ -58,18 +76,17 @@ class Early:
         self._verdicts = 0
 
     async def _put(self, question: Question) -> Verdict | Unjudged:
-        try:
-            key = self._judge.key(question)
-            if key in self._tasks:
-                return await self._tasks[key]
-            task = self._tasks[key] = asyncio.current_task()
-            outcome = await self._judge.put(question, key)
-            if isinstance(outcome, Verdict):
-                self._verdicts += 1
-                if self._tasks.get(key) is task and self._judge.knows(question):
-                    del self._tasks[key]
-                    if not outcome.cached:
-                        self._judge.paid.add(key)
-            return outcome
-        finally:
-            self._backlog.release()
+        key = self._judge.key(question)
+        if key not in self._tasks:
+            self._tasks[key] = asyncio.ensure_future(self._put_now(question, key))
+        return await self._tasks[key]
+
+    async def _put_now(self, question: Question, key: str) -> Verdict | Unjudged:
+        outcome = await self._judge.put(question, key)
+        if isinstance(outcome, Verdict):
+            self._verdicts += 1
+            if self._tasks.get(key) is asyncio.current_task() and self._judge.knows(question):
+                del self._tasks[key]
+                if not outcome.cached:
+                    self._judge.paid.add(key)
+        return outcome

@@ -7,7 +7,7 @@ import atexit
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
@@ -150,12 +150,15 @@ class Judge:
         """
         self._wait(batch.fill(self, questions))
 
-    def ask(self, questions: Collection[Question], title: str) -> list[Verdict | Unjudged]:
+    def ask(
+        self, questions: Collection[Question], title: str, then: Iterable[Question] = ()
+    ) -> list[Verdict | Unjudged]:
         """Put all questions, at most ``judge_concurrency`` at a time, and show a progress bar.
 
         Args:
             questions: any number.
             title: shown beside the bar.
+            then: what will be asked next, and is put while the last of ``questions`` keep all others waiting.
 
         Returns:
             One outcome for each question, in the same order. Never raises for a failure of the judge.
@@ -166,7 +169,7 @@ class Judge:
         with tqdm(total=len(questions), desc=title, unit="call", dynamic_ncols=True) as bar:
             self.client.pace.notice = bar.set_postfix_str
             try:
-                return self._wait(self._put_all(questions, bar))
+                return self._wait(self._put_all(questions, iter(then), bar))
             finally:
                 self.client.pace.notice = self.early.noticed
 
@@ -198,17 +201,24 @@ class Judge:
             future.cancel()
             raise
 
-    async def _put_all(self, questions: Collection[Question], bar: tqdm) -> list[Verdict | Unjudged]:
+    async def _put_all(
+        self, questions: Collection[Question], then: Iterator[Question], bar: tqdm
+    ) -> list[Verdict | Unjudged]:
         outcomes: list[Any] = [None] * len(questions)
-        waiting = iter(enumerate(questions))
+        waiting, finished = iter(enumerate(questions)), asyncio.Event()
 
         async def work() -> None:
             for index, question in waiting:
                 key = self.key(question)
                 outcomes[index] = await self.early.outcome(key) or await self.put(question, key)
                 bar.update()
+            if bar.n < len(questions):
+                self.early.go_on(then, finished)
 
-        await asyncio.gather(*(work() for _ in range(min(len(questions), self.settings.judge_concurrency))))
+        try:
+            await asyncio.gather(*(work() for _ in range(min(len(questions), self.settings.judge_concurrency))))
+        finally:
+            finished.set()
         return outcomes
 
     def _forget_early(self) -> None:
