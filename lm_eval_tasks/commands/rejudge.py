@@ -49,10 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="KEY=VALUE",
-        help="settings that differ from the run's, or a JSON object of them",
+        help="settings that differ from the run's, as KEY=VALUE or one JSON object",
     )
     parser.add_argument(
-        "--include_path", action="append", default=[], help="folder of your own task files, if the run had one"
+        "--include_path", action="append", default=[], help="folder of your own task files, if the run used one"
     )
     parser.add_argument(
         "--output_path",
@@ -229,8 +229,8 @@ def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:
         lack = f"the answers of the other ranks (it is of rank {rank} of {ranks}, each with docs of its own)"
     if lack:
         print(
-            f"lm-eval-tasks: {stored.folder} lacks {lack}: the tasks that are there are judged one by one, since an "
-            "average without these would not be the run's.",
+            f"lm-eval-tasks: {stored.folder} lacks {lack}. The other tasks are judged one by one: an average without "
+            "these would not be the run's.",
             file=sys.stderr,
         )
         return names
@@ -266,7 +266,7 @@ def changes_of(words: list[str]) -> dict[str, Any]:
             found = json.loads(word) if word.lstrip().startswith("{") else key_values(word)
         except ValueError:
             raise ValueError(
-                f'--metadata {word!r}: must be key=value, or a JSON object such as \'{{"judge_model": "gpt-4o"}}\''
+                f'--metadata {word!r}: must be key=value, or a JSON object such as \'{{"judge_model": "my-judge"}}\''
             ) from None
         changes |= found
     return changes
