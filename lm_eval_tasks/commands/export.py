@@ -12,6 +12,7 @@ _EXAMPLE = """\
 For AIR-Bench-Chat: Chat_result_modelx.jsonl (the answers, which `lm-eval-tasks judge` reads too), chat_score.json
 (reference first) and chat_score_cir.json (prediction first), which cal_score.py of the official repository reads.
 
+example:
   lm-eval-tasks export results/my-run --format official --output_path official
 """
 

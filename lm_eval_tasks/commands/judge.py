@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 _EXAMPLE = """\
 FILE holds one JSON object a line, or one JSON list. AIR-Bench-Chat: the fields of Chat_meta.json and "response", or
-"task_name", "uniq_id" and "response" alone. INTIMA: "prompt" and "code" (or one of them) and "response".
+"task_name", "uniq_id" and "response" alone. INTIMA: "prompt", "code" or both, and "response".
 
+example:
   lm-eval-tasks judge answers.jsonl --model_name my-model \\
       --metadata judge_model=my-judge local_path=/data/AIR-Bench
 """

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _EXAMPLE = """\
+examples:
   lm-eval-tasks rejudge out                              what is unjudged
   lm-eval-tasks rejudge out --metadata judge_batch=true  the same, at half the price
   lm-eval-tasks rejudge out --metadata judge_model=my-judge judge_repeats=3 judge_temperature=1
@@ -56,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--output_path",
-        help="where the new results go (default: beside RUN_DIR, with -rejudged and the judge's name added; those of "
-        "kept answers go into this folder)",
+        help="where the new results go (default: beside RUN_DIR, with -rejudged and the judge's name added; for "
+        "kept answers: in the current folder)",
     )
     parser.add_argument(
         "--trust",
