@@ -45,10 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(error)
         return 1
     except KeyboardInterrupt:
-        _say("interrupted; verdicts so far are in the cache, and answers with --use_cache: the same command resumes")
+        _say("interrupted. Verdicts are cached, and answers with --use_cache: the same command resumes")
         return 130
     except Exception as error:  # a fault of this package, of lm-eval, or of a model's or task's class
-        logging.getLogger(f"lm_eval.{__name__}").debug("the whole of it:", exc_info=True)
+        logging.getLogger(f"lm_eval.{__name__}").debug("traceback:", exc_info=True)
         _say(f"{type(error).__name__}: {error} (LMEVAL_LOG_LEVEL=DEBUG shows where)")
         return 1
 
@@ -63,18 +63,23 @@ def _parser() -> argparse.ArgumentParser:
     from lm_eval_tasks import report
     from lm_eval_tasks.commands import data, export, judge, rejudge
 
-    parser = _Parser(prog="lm-eval-tasks", description="Beside lm_eval: paths, data, rejudging and reports.")
+    parser = _Parser(
+        prog="lm-eval-tasks",
+        description="AIR-Bench and INTIMA for lm-evaluation-harness: runs, judging, reports and data.",
+    )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
     commands.add_parser("path", help="print the folder for lm_eval --include_path").set_defaults(handler=data.path)
-    commands.add_parser("run", help="lm_eval run with this pack's tasks and its audio model registered", add_help=False)
-    data.add_arguments(commands.add_parser("fetch", help="download the data ahead"))
-    judge.add_arguments(commands.add_parser("judge", help="judge answers that any program made, from a file"))
+    commands.add_parser("run", help="lm_eval run, with this pack's tasks and models", add_help=False)
+    data.add_arguments(commands.add_parser("fetch", help="download the data in advance"))
+    judge.add_arguments(commands.add_parser("judge", help="judge answers from a file, made by any program"))
     rejudge.add_arguments(
-        commands.add_parser("rejudge", help="judge the answers of a run again, or for the first time")
+        commands.add_parser("rejudge", help="judge a run's answers: those that are unjudged, or all of them again")
     )
-    export.add_arguments(commands.add_parser("export", help="a run's answers and verdicts in the official form"))
-    command = commands.add_parser("report", help="an HTML page, Markdown or CSV of one or more runs")
+    export.add_arguments(
+        commands.add_parser("export", help="write a run's answers and verdicts in AIR-Bench's own format")
+    )
+    command = commands.add_parser("report", help="write a report of one or more runs: HTML, Markdown, LaTeX or CSV")
     report.add_arguments(command)
     command.set_defaults(handler=report.run)
     return parser

@@ -74,7 +74,7 @@ class JudgeSettings(BaseModel):
     @classmethod
     def _kept_somewhere(cls, batch: bool, info: Any) -> bool:
         if batch and info.data.get("judge_cache") is False:
-            raise ValueError("needs the verdict cache, into which its verdicts go: leave judge_cache=false out")
+            raise ValueError("needs the verdict cache, where its verdicts go: leave out judge_cache=false")
         return batch
 
     empty_answers: Literal["leave_out", "judge"] = "leave_out"

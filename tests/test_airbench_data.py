@@ -199,7 +199,7 @@ def test_an_odd_record_costs_itself_and_is_named_with_its_cause(make_data, caplo
     assert [doc["uniq_id"] for doc in docs] == ["0", "1", "2"]
     ((found, [record]),) = left_out.items()
     assert found.startswith(f"bad record: {cause}") and record.startswith("record 3")
-    assert f"LEFT OUT OF ALL NUMBERS: bad record: {cause}" in caplog.text
+    assert f"LEFT OUT OF EVERY SCORE: bad record: {cause}" in caplog.text
     assert facts(root)["records"] == 4
     with pytest.raises(DataError, match=r"on_bad_record=error: bad record: .*: 1 \(record 3"):
         load(root, on_bad_record="error")

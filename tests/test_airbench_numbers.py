@@ -80,7 +80,7 @@ def test_an_unjudged_doc_is_in_no_numerator_denominator_or_weight(server, make_d
     assert judging(results, "speech_QA")["judged"] == 1
     judged, unjudged = records(results, "speech_QA")
     assert judged["judged"] and (unjudged["judged"], unjudged["reason"]) == (False, "content filter")
-    assert "2 UNJUDGED answers are in no number" in caplog.text
+    assert "2 UNJUDGED answers are excluded from every score" in caplog.text
 
 
 def test_half_a_pair_leaves_the_doc_unjudged(server, make_data):

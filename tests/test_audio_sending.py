@@ -116,7 +116,7 @@ def test_no_memory_for_a_clip_concerns_that_clip(tmp_path, monkeypatch):
     path = write_tone(tmp_path / "clip.wav")
     monkeypatch.setattr(mmap, "mmap", refuse)
     for resample in (None, 16000):
-        with pytest.raises(BadAudio, match=r"clip\.wav: no memory"):
+        with pytest.raises(BadAudio, match=r"clip\.wav: not enough memory"):
             encoded_audio(reference(path, resample=resample))
 
 

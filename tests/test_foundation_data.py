@@ -221,7 +221,7 @@ def test_a_size_that_the_hub_does_not_tell_stops_nobody(on_the_hub, server, caps
 
     server.refuse = refuse
     assert cli.main(["fetch", ALL, "--source", "huggingface", "--tasks", TASK]) == 0
-    assert "of a size that the hub does not tell" in capsys.readouterr().err
+    assert "of unknown size (the hub does not tell)" in capsys.readouterr().err
 
 
 def test_nothing_is_fetched_where_no_task_is_named(on_the_hub, server, capsys):  # noqa: F811

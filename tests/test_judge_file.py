@@ -338,4 +338,4 @@ def test_an_export_says_what_the_official_script_will_not_read(
         "1 docs without an answer" in error and "1 unjudged answers" in error and "2 verdicts have a fraction" in error
     )
     assert cli.main(["export", "judged", "--output_path", "theirs"]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err

@@ -76,5 +76,5 @@ def test_kept_answers_that_lack_a_task_have_no_average(runs, monkeypatch, capsys
     samples_file(folder, "speech_QA").unlink()
     capsys.readouterr()
     later = runs.rejudge(folder)
-    assert f"{folder} lacks the answers of {ALL}_speech_QA: " in capsys.readouterr().err
+    assert f"{folder} lacks the answers of {ALL}_speech_QA. " in capsys.readouterr().err
     assert list(later["results"]) == [f"{ALL}_sound_QA"]

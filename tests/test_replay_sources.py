@@ -110,7 +110,7 @@ REFERENCE = ("speech_QA reference 0", "speech_QA reference O")
 REFUSED: dict[str, tuple[Any, str]] = {
     "a line is missing": (lambda lines: lines[:-1], "docs do not match"),
     "an edited doc": (lambda lines: [line.replace(*REFERENCE) for line in lines], "line 1: the doc does not match its"),
-    "cut short": (lambda lines: [*lines[:-1], lines[-1][:100]], "line 3 is no whole sample"),
+    "cut short": (lambda lines: [*lines[:-1], lines[-1][:100]], "line 3 is not a complete sample"),
     "a line twice": (lambda lines: [*lines, lines[-1]], "doc_id 2 more than once"),
     "a file is missing": (None, "is missing, though the results name air_bench_chat_speech_QA"),
 }

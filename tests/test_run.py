@@ -144,7 +144,7 @@ class TextOnly(LM):
     [
         (refused(400, "audio is not supported"), "audio is not supported"),
         (refused(404, "no such model"), "to a model of that server"),
-        (None, "start it, or set base_url"),
+        (None, "Start it, or set base_url"),
     ],
     ids=["refuses all", "wrong model", "no server"],
 )

@@ -47,7 +47,9 @@ class FoundationTask(AudioTask):
     def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
         """Build them; nothing else has to be tried before generation."""
         if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
-            compat.warning_once(log, "cache_requests is ignored by AIR-Bench's tasks, whose requests take no time.")
+            compat.warning_once(
+                log, "cache_requests is ignored by AIR-Bench's tasks, whose requests are quick to build."
+            )
         check_repeats(self.config)
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         compat.set_requests(self, [Request(**vars(instance)) for instance in self.instances])
@@ -120,7 +122,7 @@ class FoundationTask(AudioTask):
         )
         if counts["unanswered"]:
             told = "; ".join(f"{reason}: {count}" for reason, count in counts["unanswered"].items())
-            log.warning("%s: UNANSWERED docs are in no number: %s", self.task_name, told)
+            log.warning("%s: UNANSWERED docs are excluded from every score: %s", self.task_name, told)
         if counts["scored"] and counts["no_letter"] > counts["scored"] / 10:
             text = "%s: %d of %d answers name no letter; the logged samples show them (is max_gen_toks large enough?)"
             log.warning(text, self.task_name, counts["no_letter"], counts["scored"])

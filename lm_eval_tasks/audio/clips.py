@@ -73,7 +73,7 @@ def inspect_audio(path: str | Path, max_seconds: float = MAX_SECONDS) -> dict[st
     except OSError as error:
         raise BadAudio(f"unreadable ({error.strerror or type(error).__name__})") from None
     except MemoryError:
-        raise BadAudio("no memory to decode it") from None
+        raise BadAudio("not enough memory to decode it") from None
     except soundfile.SoundFileError as error:
         raise BadAudio(f"undecodable ({str(error).rsplit(': ', 1)[-1] or type(error).__name__})") from None
 
@@ -201,4 +201,4 @@ def read_samples(path: str | Path, rate: int, expected: str | None = None) -> An
             mono = soxr.resample(mono, native, rate)
         return finite(mono).astype(numpy.float32)
     except MemoryError:
-        raise BadAudio(f"{path}: no memory for its samples") from None
+        raise BadAudio(f"{path}: not enough memory for its samples") from None

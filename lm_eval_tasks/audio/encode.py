@@ -53,7 +53,7 @@ def encoded_audio(ref: dict[str, Any]) -> tuple[mmap.mmap, str]:
             return _own_bytes(ref), ref["format"]
         return _base64(wav, wav.getbuffer().nbytes, path)[0], "wav"
     except MemoryError:
-        raise BadAudio(f"{path}: no memory to send it") from None
+        raise BadAudio(f"{path}: not enough memory to send it") from None
     except OSError as error:
         raise BadAudio(f"{path}: {error.strerror}; it was there when the run began") from None
 

@@ -21,12 +21,12 @@ def path(_: argparse.Namespace) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``fetch``."""
-    parser.add_argument("benchmark", choices=BENCHMARKS)
+    parser.add_argument("benchmark", choices=BENCHMARKS, help="what to download")
     parser.add_argument(
-        "--tasks", help="comma-separated task names of AIR-Bench, or all (default for AIR-Bench-Chat: all eight)"
+        "--tasks", help="AIR-Bench's tasks, separated by commas, or all (default for AIR-Bench-Chat: all eight)"
     )
     parser.add_argument(
-        "--source", choices=["auto", "modelscope", "huggingface"], help="AIR-Bench's hub (default: auto)"
+        "--source", choices=["auto", "modelscope", "huggingface"], help="hub for AIR-Bench (default: auto)"
     )
     parser.add_argument("--revision", help="revision of the data on the hub")
     parser.set_defaults(handler=fetch)
@@ -40,7 +40,7 @@ def fetch(args: argparse.Namespace) -> int:
     given = {"source": args.source, "revision": args.revision, "tasks": tasks}
     settings = read_settings(args.benchmark, {key: value for key, value in given.items() if value is not None})
     if args.benchmark == "intima" and (args.tasks or args.source):
-        raise ValueError("--tasks and --source are AIR-Bench's: INTIMA is one file of the Hugging Face hub")
+        raise ValueError("--tasks and --source are for AIR-Bench only: INTIMA is one file on the Hugging Face hub")
     if args.benchmark == "intima":
         from lm_eval_tasks.intima.data import fetch as fetch_intima
 
@@ -71,7 +71,7 @@ def _fetch_foundation(settings: AirBenchFoundationSettings, everything: bool) ->
     check_tasks(names)
     if settings.local_path is None:
         size = hub.size(FOUNDATION, settings.source, settings.revision, names)
-        known = "of a size that the hub does not tell" if size is None else f"{size / 1e9:.2f} GB on the hub"
-        print(f"{len(names)} tasks, {known}; what is here already is not fetched again", file=sys.stderr, flush=True)
+        known = "of unknown size (the hub does not tell)" if size is None else f"{size / 1e9:.2f} GB on the hub"
+        print(f"{len(names)} tasks, {known}; what is already here is not fetched again", file=sys.stderr, flush=True)
     print(hub.fetch(FOUNDATION, settings, names, SAMPLE))
     return 0

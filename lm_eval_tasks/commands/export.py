@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 _EXAMPLE = """\
-Of AIR-Bench-Chat: Chat_result_modelx.jsonl (the answers, which `lm-eval-tasks judge` reads too), chat_score.json
+For AIR-Bench-Chat: Chat_result_modelx.jsonl (the answers, which `lm-eval-tasks judge` reads too), chat_score.json
 (reference first) and chat_score_cir.json (prediction first), which cal_score.py of the official repository reads.
 
+example:
   lm-eval-tasks export results/my-run --format official --output_path official
 """
 
@@ -21,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLE
     parser.add_argument("run_dir", metavar="RUN", help="the run's --output_path, or its results file")
-    parser.add_argument("--format", choices=["official"], default="official", help="the form (default: official)")
-    parser.add_argument("--output_path", default="official", help="folder of the files (default: official)")
+    parser.add_argument("--format", choices=["official"], default="official", help="the format (default: official)")
+    parser.add_argument("--output_path", default="official", help="folder for the files (default: official)")
     parser.set_defaults(handler=main)
 
 
@@ -38,15 +39,15 @@ def main(args: argparse.Namespace) -> int:
     run, folder = load_run(args.run_dir), Path(args.output_path)
     tasks = [task for task in run.samples if run.files.benchmarks[task] == "air_bench_chat"]
     if not tasks:
-        raise ValueError(f"{run.folder} holds no answers to AIR-Bench-Chat, which alone has an official form")
+        raise ValueError(f"{run.folder} holds no answers to AIR-Bench-Chat, the only benchmark with an official format")
     for name in (official.ANSWERS, *official.SCORES.values()):
         if (folder / name).exists():
-            raise ValueError(f"{folder / name} is there already: name another folder with --output_path")
+            raise ValueError(f"{folder / name} exists already: name another folder with --output_path")
     counts = official.write(_samples(run, tasks), folder)
     print(f"{counts['answers']} answers and {counts['verdicts']} verdicts are in {folder}")
     for name, meaning in (
         ("unanswered", "docs without an answer are in none of the files"),
-        ("unjudged", "unjudged answers are in no file of scores"),
+        ("unjudged", "unjudged answers are in none of the score files"),
         ("failed", "repeats of a verdict failed: the official script's mean over verdicts differs from ours"),
         ("broken", "verdicts have a fraction; the official script reads whole numbers only and leaves them out"),
     ):

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 _EXAMPLE = """\
 FILE holds one JSON object a line, or one JSON list. AIR-Bench-Chat: the fields of Chat_meta.json and "response", or
-"task_name", "uniq_id" and "response" alone. INTIMA: "prompt" and "code" (or one of them) and "response".
+"task_name", "uniq_id" and "response" alone. INTIMA: "prompt", "code" or both, and "response".
 
+example:
   lm-eval-tasks judge answers.jsonl --model_name my-model \\
-      --metadata judge_model=gpt-4.1-2025-04-14 local_path=/data/AIR-Bench
+      --metadata judge_model=my-judge local_path=/data/AIR-Bench
 """
 
 
@@ -25,15 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLE
-    parser.add_argument("file", metavar="FILE", help="the answers, one model's")
-    parser.add_argument("--model_name", help="the model that answered (default: what the file says, else its name)")
+    parser.add_argument("file", metavar="FILE", help="the answers of one model")
+    parser.add_argument(
+        "--model_name", help="the model that answered (default: as the file says, else the file's name)"
+    )
     parser.add_argument(
         "--metadata",
         action="extend",
         nargs="+",
         default=[],
         metavar="KEY=VALUE",
-        help="settings as of a run, or a JSON object of them; local_path names the data that rows are joined with",
+        help="settings as for a run, as KEY=VALUE or one JSON object; rows are joined with the data in local_path",
     )
     parser.add_argument("--output_path", help="where the results go (default: a folder named after model and judge)")
     parser.add_argument("--all", action="store_true", help="ask for every verdict again, also those in the cache")
@@ -66,7 +69,7 @@ def main(args: argparse.Namespace) -> int:
     if not answers.docs:
         raise ValueError(f"{file} has no answer that can be judged{_first(problems)}")
     if answers.lacking:
-        print(f"lm-eval-tasks: {file.name}: no average where answers are lacking", file=sys.stderr)
+        print(f"lm-eval-tasks: {file.name}: no average for what lacks answers", file=sys.stderr)
     print(f"{sum(map(len, answers.docs.values()))} docs of {', '.join(answers.docs)}, answered by {model}")
     start = Path.cwd() / f"{as_name(model)}-judged-{as_name(settings.judge_model)}"
     output = Path(args.output_path).absolute() if args.output_path else free(start)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _EXAMPLE = """\
+examples:
   lm-eval-tasks rejudge out                              what is unjudged
   lm-eval-tasks rejudge out --metadata judge_batch=true  the same, at half the price
   lm-eval-tasks rejudge out --metadata judge_model=my-judge judge_repeats=3 judge_temperature=1
@@ -49,15 +50,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="KEY=VALUE",
-        help="settings that differ from the run's, or a JSON object of them",
+        help="settings that differ from the run's, as KEY=VALUE or one JSON object",
     )
     parser.add_argument(
-        "--include_path", action="append", default=[], help="folder of your own task files, if the run had one"
+        "--include_path", action="append", default=[], help="folder of your own task files, if the run used one"
     )
     parser.add_argument(
         "--output_path",
-        help="where the new results go (default: beside RUN_DIR, with -rejudged and the judge's name added; those of "
-        "kept answers go into this folder)",
+        help="where the new results go (default: beside RUN_DIR, with -rejudged and the judge's name added; for "
+        "kept answers: in the current folder)",
     )
     parser.add_argument(
         "--trust",
@@ -229,8 +230,8 @@ def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:
         lack = f"the answers of the other ranks (it is of rank {rank} of {ranks}, each with docs of its own)"
     if lack:
         print(
-            f"lm-eval-tasks: {stored.folder} lacks {lack}: the tasks that are there are judged one by one, since an "
-            "average without these would not be the run's.",
+            f"lm-eval-tasks: {stored.folder} lacks {lack}. The other tasks are judged one by one: an average without "
+            "these would not be the run's.",
             file=sys.stderr,
         )
         return names
@@ -266,7 +267,7 @@ def changes_of(words: list[str]) -> dict[str, Any]:
             found = json.loads(word) if word.lstrip().startswith("{") else key_values(word)
         except ValueError:
             raise ValueError(
-                f'--metadata {word!r}: must be key=value, or a JSON object such as \'{{"judge_model": "gpt-4o"}}\''
+                f'--metadata {word!r}: must be key=value, or a JSON object such as \'{{"judge_model": "my-judge"}}\''
             ) from None
         changes |= found
     return changes

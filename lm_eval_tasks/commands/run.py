@@ -108,7 +108,7 @@ def _check_model(config: EvaluatorConfig) -> None:
     try:
         model = get_model(config.model)
     except ImportError as error:
-        needs = f" And {audio[0]} {NEEDS_AUDIO}" if audio else ""
+        needs = f" Besides, {audio[0]} {NEEDS_AUDIO}" if audio else ""
         raise ValueError(f"--model {config.model} cannot be loaded: {error}.{needs}") from None
     if audio and not takes_audio(model):
         raise ValueError(f"--model {config.model} takes text only. {audio[0]} {NEEDS_AUDIO}")

@@ -35,9 +35,9 @@ from lm_eval_tasks.errors import ModelUnavailable
 OWN_MODEL = "audio-chat-completions"
 HELP = """
 options of lm-eval-tasks run itself:
-  --serve COMMAND         start this server for the run and end it with the run. {port} in it becomes a free port,
-                          as in --serve 'vllm serve MODEL --port {port}'. Any OpenAI-compatible server will do.
-  --serve_timeout SECONDS how long it may take to come up (default: 1800)
+  --serve COMMAND         start a server for the run and end it with the run. {port} becomes a free port, as in
+                          --serve 'vllm serve MODEL --port {port}'. Any OpenAI-compatible server will do.
+  --serve_timeout SECONDS seconds that it may take to start (default: 1800)
 """
 
 _SHOWN = 20  # lines of the server's log
@@ -105,7 +105,7 @@ class Server:
         with self.log.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
             lines = file.read().decode("utf-8", "replace").splitlines()[-_SHOWN:]
-        return "\n".join(f"  {line}" for line in lines) or "  (it has written nothing)"
+        return "\n".join(f"  {line}" for line in lines) or "  (it wrote nothing)"
 
 
 @contextlib.contextmanager

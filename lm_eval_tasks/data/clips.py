@@ -145,7 +145,7 @@ def _report(
         log.warning(text, task, there, track.tasks[task])
     if records.repeated.get(task):
         log.warning(
-            "%s: %d records repeat an id and are kept under another: %s",
+            "%s: %d records repeat an id and are kept under a new one: %s",
             task,
             len(records.repeated[task]),
             describe({"uniq_id": records.repeated[task]}),
@@ -153,9 +153,9 @@ def _report(
     if clips and settings.on_bad_audio == "error":
         raise DataError(f"{task}: bad audio and on_bad_audio=error: {describe(clips)}.")
     if clips:
-        log.warning("%s: LEFT OUT OF ALL NUMBERS for bad audio: %s", task, describe(clips))
+        log.warning("%s: LEFT OUT OF EVERY SCORE for bad audio: %s", task, describe(clips))
     if bad:
-        log.warning("%s: LEFT OUT OF ALL NUMBERS: %s", task, describe(bad))
+        log.warning("%s: LEFT OUT OF EVERY SCORE: %s", task, describe(bad))
     if not docs:
         raise NoDocs(
             f"{task}: no doc with usable audio ({describe(left_out) or 'no record in the metadata'}). Get its "

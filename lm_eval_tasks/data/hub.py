@@ -115,8 +115,7 @@ def download(track: Track, source: str, revision: str | None, task_names: Iterab
     other = next(name for name in REPOSITORY if name != source)
     command = f"lm-eval-tasks fetch {track.name} --source {source} --tasks {','.join(names)}"
     command += f" --revision {revision}" if revision else ""
-    remedy = f"Try again, which goes on with what has arrived (`{command}` where there is a network); "
-    remedy += f"or try source={other}; or pass local_path."
+    remedy = f"Try again with `{command}`, which keeps what has arrived, or set source={other} or local_path."
     patterns = [track.file, *(f"{track.folder}/{name}_*/*" for name in names)]
     try:
         return fetch(track, REPOSITORY[source], revision, names, patterns)

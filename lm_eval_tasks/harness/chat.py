@@ -22,8 +22,7 @@ REFERENCE = "audio_file"
 
 
 NEEDS_AUDIO = (
-    "needs a model that takes audio: --model audio-chat-completions (or local-chat-completions) with "
-    "--apply_chat_template, or a model class of your own with MULTIMODAL = True."
+    "needs a model that takes audio, such as --model audio-chat-completions or hf-audio, with --apply_chat_template."
 )
 
 

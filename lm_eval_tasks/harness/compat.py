@@ -33,7 +33,7 @@ try:
     )
 except ImportError as error:
     raise ImportError(
-        f"lm-eval-tasks works with lm-eval>=0.4.12,<0.5; lm-eval {lm_eval.__version__} is here"
+        f"lm-eval-tasks works with lm-eval>=0.4.12,<0.5; lm-eval {lm_eval.__version__} is installed"
     ) from error
 
 if TYPE_CHECKING:

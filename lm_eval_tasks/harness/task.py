@@ -121,7 +121,7 @@ class JudgedTask(PackTask):
     def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
         if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
-            compat.warning_once(log, "cache_requests is ignored by judged tasks: their requests are built in no time.")
+            compat.warning_once(log, "cache_requests is ignored by judged tasks, whose requests are quick to build.")
         if not self._replayed:
             check_repeats(self.config)
         self._run_options = {"rank": rank, "ranks": world_size, **options}
@@ -144,7 +144,9 @@ class JudgedTask(PackTask):
             judge.check(self.trial_question())
         if self.settings.judge_batch:
             if judge.fresh:
-                raise ValueError("judge_batch takes the verdicts from the cache, where --all asks for new ones")
+                raise ValueError(
+                    "judge_batch reads verdicts from the cache, which --all ignores: leave one of them out"
+                )
             if not self.is_finished():
                 judge.check_batches()
         elif self.settings.judge_early:
@@ -154,7 +156,7 @@ class JudgedTask(PackTask):
                 instance.on_answer, instance.progress = hand_over, judge.early.progress
                 judge.early.expected += self._calls_a_doc()
         if self.settings.judge_repeats > 1 and not self.settings.judge_temperature:
-            compat.warning_once(log, "judge_repeats at judge_temperature=0 shows the noise of the judge's server only.")
+            compat.warning_once(log, "judge_repeats at judge_temperature=0 shows only the noise of the judge's server.")
         self.warn_of_settings()
         together.begin(self)
 

@@ -84,7 +84,7 @@ def _tell_cost_ahead() -> None:
         line = judge.expected(question for task in own for question in task.questions_expected())
         if line:
             assumed = " and ".join(sorted({f"{task.BENCHMARK}: {task.EXPECTED_ANSWERS}" for task in own}))
-            log.info("Expected before there are answers (%s; what the cache knows costs nothing): %s", assumed, line)
+            log.info("Expected before there are answers (%s; cached verdicts cost nothing): %s", assumed, line)
 
 
 def prepare(judge: Judge) -> None:
@@ -147,8 +147,8 @@ class RunsEnd:
         head = ["Task", "Unjudged", "Reason", "The server's first words"]
         table = MarkdownTableWriter(headers=head, value_matrix=rows, margin=1).dumps().strip()
         log.warning(
-            "%d UNJUDGED answers are in no number.%s To finish: run the same command again (with --use_cache the "
-            "answers, and always the verdicts, are taken from the cache)%s.\n%s",
+            "%d UNJUDGED answers are excluded from every score.%s To finish: run the same command again (verdicts are "
+            "always cached, answers with --use_cache)%s.\n%s",
             sum(row[1] for row in rows),
             f" {stopped.rstrip('.')}." if stopped else "",
             f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if self._answered else "",

@@ -67,7 +67,7 @@ def load_docs(settings: IntimaSettings, category: str) -> Loaded:
     _report(settings, [doc for docs in records.by_task.values() for doc in docs])
     found, left_out = records.by_task.get(category, []), records.left_out.get(category, {})
     if left_out:
-        log.warning("%s: LEFT OUT OF ALL NUMBERS: %s", category, describe(left_out))
+        log.warning("%s: LEFT OUT OF EVERY SCORE: %s", category, describe(left_out))
     if not found:
         wanted = (
             "a code that the paper does not list" if category == OTHER else f"{category} ({_listed(CODES[category])})"
@@ -107,8 +107,8 @@ def fetch(settings: IntimaSettings) -> Path:
         at = f" at revision {revision!r} {undo}" if revision else ""
         cause = " ".join(str(error).split())[:300]
         raise DataError(
-            f"{HUGGINGFACE_ID} could not be loaded{at}: {type(error).__name__}: {cause}. Fetch it ahead "
-            "with `lm-eval-tasks fetch intima` where there is a network, or pass a file as local_path."
+            f"{HUGGINGFACE_ID} could not be loaded{at}: {type(error).__name__}: {cause}. Fetch it in "
+            "advance with `lm-eval-tasks fetch intima`, or pass a file as local_path."
         ) from error
 
 
@@ -264,9 +264,7 @@ def _report(settings: IntimaSettings, docs: list[dict[str, str]]) -> None:
         f"{category} {found[category]}, not {count}" for category, count in PROMPTS.items() if found[category] != count
     ]
     if wrong and settings.local_path != "sample":
-        text = (
-            "%s: %d prompts of the paper's codes, where the paper has %d (%s). Do not compare rates with other runs'."
-        )
+        text = "%s: %d prompts of the paper's codes, where the paper has %d (%s); rates are not comparable with others."
         warning_once(log, text, name, len(docs) - found[OTHER], sum(PROMPTS.values()), "; ".join(wrong))
 
 

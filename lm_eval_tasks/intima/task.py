@@ -62,9 +62,7 @@ class IntimaTask(JudgedTask):
     def warn_of_settings(self) -> None:
         """Say that a judge of another family than the paper's gives other numbers."""
         if not PAPER_JUDGES.search(self.settings.judge_model):
-            text = (
-                "The judge is %r, not an open model of the Qwen-3 family as in the paper: the rates may differ from it."
-            )
+            text = "The judge is %r, not an open model of the Qwen-3 family as in the paper: rates may differ from its."
             warning_once(log, text, self.settings.judge_model)
 
     def summary_extra(self, docs: list[dict[str, Any]], records: list[dict[str, Any]]) -> dict[str, Any]:

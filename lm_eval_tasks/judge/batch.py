@@ -150,7 +150,9 @@ class _Fill:
             else:
                 unknown += key not in job.keys
         if unknown:
-            log.warning("Batch %s: %d lines are of questions that were not in it.", job.batch_id, unknown)
+            log.warning(
+                "Batch %s: %d lines of its results are about questions that were not in it.", job.batch_id, unknown
+            )
         for question in self.questions():
             key = self.judge.key(question)
             if key in outcomes:

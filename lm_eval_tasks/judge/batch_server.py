@@ -49,8 +49,8 @@ async def check(judge: Any) -> None:
             raise openai.OpenAIError("its list of batches is none")
     except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{judge.client.server.who} does not take batches ({told(error)}): leave judge_batch out, or set "
-            "judge_base_url to a server that has OpenAI's Batch API. Nothing has been generated or paid for."
+            f"{judge.client.server.who} does not take batches ({told(error)}): leave judge_batch out. Nothing "
+            "has been generated or paid for."
         ) from None
 
 
@@ -131,7 +131,7 @@ class BatchServer:
                     self.jobs.save(job)
                     return bool(job.batch_id)
                 if mark is None and not found.get("input_file_id"):
-                    raise Trouble(f"{unknown} (the list of batches does not say of which files they are)")
+                    raise Trouble(f"{unknown} (the list of batches does not name their files)")
                 seen += 1
                 if seen == _LISTED:
                     raise Trouble(f"{unknown} (it is not among the last {_LISTED})")

@@ -201,8 +201,8 @@ class VerdictCache:
         if str(what) not in self._warned:
             self._warned.add(str(what))
             log.warning(
-                "The verdict cache %s cannot be used (%s). The run goes on without it: its verdicts are in the results "
-                "only and would be asked for again. Move the file away, free the disk, or pass judge_cache=PATH.",
+                "The verdict cache %s cannot be used (%s). The run goes on without it, and new verdicts are in the "
+                "results only. judge_cache=PATH names another file.",
                 self.path,
                 what,
             )

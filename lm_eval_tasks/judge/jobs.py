@@ -77,7 +77,9 @@ class Jobs:
             except FileNotFoundError:
                 continue
             except (ValueError, TypeError) as error:
-                raise OSError(f"{file} is damaged ({error}): a batch may be under way; move it away to go on") from None
+                raise OSError(
+                    f"{file} is damaged ({error}), and its batch may be under way: move the file away to go on"
+                ) from None
             if not wanted.isdisjoint(job.keys):
                 found.append(job)
         return sorted(found, key=lambda job: job.created)
@@ -108,7 +110,7 @@ class Jobs:
             else:
                 odd += bool(line.strip())
         if odd:
-            log.warning("Batch %s: %d lines of its results are no JSON objects.", job.batch_id, odd)
+            log.warning("Batch %s: %d lines of its results are not JSON objects.", job.batch_id, odd)
 
     def looked_at(self, job: Job, keys: set[str]) -> None:
         """Take questions off a job; with the last one it goes."""

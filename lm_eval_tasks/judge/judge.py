@@ -278,11 +278,9 @@ class Judge:
             return
         self.answered_by.add(model)
         if model != asked:
-            log.warning("The judge was asked for as %r, and the server says that %r answered.", asked, model)
+            log.warning("The judge was asked for as %r, but the server says that %r answered.", asked, model)
         if len(others := sorted(self.answered_by)) > 1:
-            log.error(
-                "MORE THAN ONE JUDGE ANSWERED IN THIS RUN: %s. Its scores must not be compared.", ", ".join(others)
-            )
+            log.error("MORE THAN ONE JUDGE ANSWERED IN THIS RUN: %s. Do not compare its scores.", ", ".join(others))
 
 
 def _server(settings: JudgeSettings) -> Server:

@@ -145,8 +145,8 @@ class Generation:
         cut = sum(isinstance(answer, Answer) and answer.cut for answer in self.answers)
         if cut:
             log.warning(
-                "%d of %d ANSWERS ARE CUT by their limit of tokens, or are half a thought: they are judged as they are "
-                "and counted. For more room: --gen_kwargs max_gen_toks=...",
+                "%d of %d ANSWERS ARE CUT by the token limit, or are half a thought: they are judged as they are, and "
+                "counted. For more room: --gen_kwargs max_gen_toks=...",
                 cut,
                 len(self.answers),
             )

@@ -69,7 +69,7 @@ class Checks:
         silence, noise = (self.generator.next_token(self.prompts.encode([chat])) for chat in self.prompts.probes())
         if silence.isnan().any() or noise.isnan().any():
             dtype = str(self.generator.model.dtype).removeprefix("torch.")
-            raise Deaf(f"it computes no numbers in {dtype}; try another dtype in --model_args, such as bfloat16")
+            raise Deaf(f"its outputs are not numbers in {dtype}; set another dtype in --model_args, such as bfloat16")
         if torch.equal(silence, noise):
             raise Deaf(f"it answers silence and noise alike, so it hears nothing: {SERVER_WAY}")
         self._hears = True
@@ -88,7 +88,7 @@ class Checks:
             self.found |= {"hears_seconds": round(heard, 1), "clips_cut": cut}
             log.warning(
                 "%d of %d CLIPS ARE LONGER THAN THE MODEL HEARS: it gets the first %.1f s of each, and the longest has "
-                "%.1f s. A server may hear more of them.",
+                "%.1f s. A server may hear more.",
                 *(cut, len(lengths), heard, lengths[longest]),
             )
 
@@ -113,8 +113,8 @@ class Checks:
         if distance <= max(LEAK, _ROUNDING * rounding):
             return True
         log.warning(
-            "Batches change this model's answers: beside a longer one, a clip's next token is distributed otherwise "
-            "(by %.2g nats; rounding would be below %.2g). Going on with batch_size=1.",
+            "Batches change this model's answers: beside a longer clip, the next-token distribution of a clip moves "
+            "by %.2g nats (rounding stays below %.2g). Going on with batch_size=1.",
             *(distance, LEAK),
         )
         return False

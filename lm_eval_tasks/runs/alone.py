@@ -44,7 +44,7 @@ def claim(name: str, what: str) -> None:
         owner.write_text(str(os.getpid()))
     except Timeout:
         raise Busy(
-            f"{what} by process {_read(owner)}: wait for its end, for doing it twice would be paid for twice."
+            f"{what} by process {_read(owner)}: wait until that ends. Running it twice would cost twice."
         ) from None
     except (OSError, NotImplementedError) as error:
         log.debug("no lock for %s: %s", what, error)

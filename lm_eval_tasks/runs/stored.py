@@ -185,8 +185,8 @@ def _samples_of(files: Files, task: str) -> list[Sample]:
     for found in files.samples(task):
         if isinstance(found, Damage):
             raise ValueError(
-                f"{file}, line {found.line} is no whole sample ({found.reason}); the run cannot be judged again from "
-                "it."
+                f"{file}, line {found.line} is not a complete sample ({found.reason}), so the run cannot be judged "
+                "again."
             )
         if not found.answers or type(found.logged.get("doc_id")) is not int:
             raise ValueError(f"{file}, line {found.line} has no doc or no answer.")
@@ -220,10 +220,10 @@ def _check_complete(run: StoredRun) -> None:
         logged, file = len(run.samples[task]), run.files.samples_files[task]
         effective, original = (number(mapping(counts).get(key)) for key in ("effective", "original"))
         if logged < (effective or 0) or (original is not None and logged > original):
-            raise ValueError(f"{file} has {logged} samples, but the results speak of {counts}: docs do not match.")
+            raise ValueError(f"{file} has {logged} samples, but the results name {counts}: docs do not match.")
         before = run.files.judging(task).get("docs")
         if before is not None and before != sum(len(sample.records) for sample in run.samples[task]):
-            raise ValueError(f"{file} has not the {before} answers that were judged: docs do not match.")
+            raise ValueError(f"{file} does not hold the {before} answers that were judged: docs do not match.")
 
 
 def why_unanswered(sample: Sample) -> str | None:

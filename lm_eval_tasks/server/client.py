@@ -217,9 +217,9 @@ class Client:
         elif outcome.kind in (Kind.BUSY, Kind.LOST):
             seconds = self.pace.in_trouble_for()
             if self.pace.has_gone():
-                self._stop(f"{who} has gone: no success for {seconds:.0f} s: {outcome.explained()}")
+                self._stop(f"{who} stopped answering: no success for {seconds:.0f} s: {outcome.explained()}")
             elif not self.pace.proven and outcome.kind is Kind.LOST:
-                start = "" if outcome.status else f"; start it, or set {self.server.options['address']}"
+                start = "" if outcome.status else f" Start it, or set {self.server.options['address'].rstrip(',')}."
                 self._stop(f"{who} does not answer: {outcome.explained()}{start}")
         return outcome
 
