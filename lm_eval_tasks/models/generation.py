@@ -16,7 +16,9 @@ from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.models.missing import described, go_on_without, reasons
 from lm_eval_tasks.runs.answers import Answer, Unanswered
-from lm_eval_tasks.server import client as server
+from lm_eval_tasks.server.client import NOT_ASKED as CALL_NOT_MADE
+from lm_eval_tasks.server.client import Client
+from lm_eval_tasks.server.connection import Server, shown
 from lm_eval_tasks.server.outcome import Kind, Outcome
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -32,7 +34,7 @@ class Model(Protocol):
     cache_hook: Any
     world_size: int
 
-    def server(self) -> server.Server: ...
+    def server(self) -> Server: ...
     def request_of(
         self, chat: Any, gen_kwargs: dict[str, Any]
     ) -> tuple[dict[str, Any], Callable[..., Any] | None, Any]: ...
@@ -77,7 +79,7 @@ class Generation:
     async def run(self) -> None:
         """Send everything."""
         waiting = iter(enumerate(self.requests))
-        client = server.Client(self.model.server())
+        client = Client(self.model.server())
         client.pace.notice = self._noticed
 
         async def work() -> None:
@@ -109,7 +111,7 @@ class Generation:
         self.bar.set_postfix_str(told, refresh=False)
         self.bar.update()
 
-    async def _answer(self, client: server.Client, request: Instance) -> str:
+    async def _answer(self, client: Client, request: Instance) -> str:
         """One answer, stored and handed on the moment it is there."""
         chat, gen_kwargs = request.args
         try:
@@ -118,7 +120,7 @@ class Generation:
             return self._without("audio gone or damaged", str(error))
         request.arguments = (sent, gen_kwargs)  # by which its answer is kept
         outcome = await client.ask(body, encode)
-        if outcome.reason == server.NOT_ASKED or outcome.kind is Kind.HOPELESS:
+        if outcome.reason == CALL_NOT_MADE or outcome.kind is Kind.HOPELESS:
             return Unanswered(NOT_ASKED, outcome.words)
         answer = self.model.answer_of(outcome, gen_kwargs, tuple(sorted(client.given_up)))
         if isinstance(answer, Unanswered):
@@ -157,7 +159,7 @@ class Generation:
             if not self._resumes and self.model.world_size == 1:
                 said = self._first or next(filter(None, self._seen.values()), "")
                 quoted = f" The first of them: {said}" if said else ""
-                at = server.shown(self.model.base_url)
+                at = shown(self.model.base_url)
                 raise ModelUnavailable(
                     f"The model at {at} answered none of {total} requests: {described(missing)}.{quoted}"
                 )

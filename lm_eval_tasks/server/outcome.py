@@ -20,8 +20,10 @@ what nobody knows is BROKEN or REFUSED: neither is ever taken for a reply.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 FILTERED = "content filter"
 TOO_LONG = "context too long"
@@ -78,6 +80,11 @@ class Outcome:
     def answered(self) -> bool:
         """Whether the server did its work, so that it is there and takes such requests."""
         return self.kind in (Kind.REPLY, Kind.CUT)
+
+    @property
+    def fingerprint(self) -> tuple[Any, ...]:
+        """What two equal refusals have in common; numbers in their words make no difference."""
+        return self.kind, self.status, self.code, re.sub(r"[0-9]+", "#", self.words)[:80]
 
     def explained(self) -> str:
         """Reason, remedy and the server's words in one line."""
