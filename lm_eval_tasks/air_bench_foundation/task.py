@@ -6,28 +6,17 @@ import hashlib
 import json
 import logging
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from lm_eval.api.instance import Instance
 
 from lm_eval_tasks.air_bench_foundation import scoring
 from lm_eval_tasks.air_bench_foundation.data import FOUNDATION, SAMPLE
-from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.audio_task import AudioTask
-from lm_eval_tasks.harness.identity import identity_of, sign
 from lm_eval_tasks.harness.ranks import over_ranks
-from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.runs.answers import finish_reason, why_missing
 
 log = logging.getLogger(f"lm_eval.{__name__}")
-
-
-@dataclass
-class Request(Instance):
-    """A request that the pack's own model may leave unanswered."""
-
-    may_stay_unanswered: ClassVar[bool] = True
 
 
 class FoundationTask(AudioTask):
@@ -44,29 +33,8 @@ class FoundationTask(AudioTask):
             doc["choices"], doc["answer"] = absent | scoring.choices_of(doc), scoring.right_letter(doc)
         return docs, left_out
 
-    def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
-        """Build them; nothing else has to be tried before generation."""
-        if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
-            compat.warning_once(log, "cache_requests is ignored by AIR-Bench's tasks, whose requests take no time.")
-        check_repeats(self.config)
-        super().build_all_requests(rank=rank, world_size=world_size, **options)
-        compat.set_requests(self, [Request(**vars(instance)) for instance in self.instances])
-        model = compat.model_behind(options)
-        self._ranks = world_size
-        same = hashlib.sha256(json.dumps(self.config.metadata, sort_keys=True, default=str).encode())
-        same.update(json.dumps(identity_of(model), sort_keys=True).encode())
-        for instance in self.instances:
-            same.update(str(tuple(instance.args[:2])).encode())
-        sign(self.instances, model)  # after that: hashes of clips may not be known before they are sent
-        self.begin(f"{self.BENCHMARK} {same.hexdigest()}", rank, compat.concurrency(model))
-
-    def apply_filters(self) -> None:
-        """Apply the YAML's filters, then read the letters; what was read takes the place of the filtered answers."""
-        super().apply_filters()
-        if self._predicts_only():
-            self.note(made_with=self._made_with())
-            self.end()
-            return
+    def score_answers(self) -> None:
+        """Read the letters; what was read takes the place of the filtered answers."""
         records = []
         for instance in self.instances:
             for name, answers in instance.filtered_resps.items():
@@ -78,12 +46,12 @@ class FoundationTask(AudioTask):
     def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
         """The doc's metrics; with several ranks NaN for what it has not, since all ranks must have every metric."""
         metrics = super().process_results(doc, results)
-        if self._ranks == 1 or self._predicts_only():
+        if self.ranks == 1 or self.predicts_only():
             return metrics
         return dict.fromkeys(self.metric_names(), math.nan) | metrics
 
-    def settings_in_results(self) -> dict[str, Any]:
-        """Everything that shapes the numbers, under the names of the options."""
+    def shaping_settings(self) -> dict[str, Any]:
+        """The form of the prompt, and how the audio was sent."""
         prompt = {"prompt_form": self.settings.prompt_form, "prompt_version": self.prompt_version()}
         return prompt | self.data_settings()
 
@@ -98,9 +66,9 @@ class FoundationTask(AudioTask):
 
     def _conclude(self, records: list[dict[str, Any]]) -> None:
         """Say how the answers were read, and put it where lm-eval writes it into the results file."""
-        counts = over_ranks(scoring.summary(records), self._ranks)
+        counts = over_ranks(scoring.summary(records), self.ranks)
         self.end(counts["docs"], counts["scored"])
-        made_with = self._made_with()
+        made_with = self.made_with()
         self.note(
             scoring={
                 "benchmark": self.BENCHMARK,
@@ -111,7 +79,7 @@ class FoundationTask(AudioTask):
                 **made_with,
                 "left_out": self.left_out,
                 "absent": self.absent,
-                "ranks": self._ranks,
+                "ranks": self.ranks,
             }
         )
         text = "%s: %d of %d answers scored; %d have no letter and count as wrong; %d were cut"

@@ -73,7 +73,7 @@ class IntimaTask(JudgedTask):
         for doc, record in zip(docs, records, strict=True):
             by_doc.setdefault(id(doc), (doc["code"], []))[1].append(record)
         of_docs = [(code, scoring.metrics(found)) for code, found in by_doc.values()]
-        every = of_all_ranks((scoring.level_counts(records), of_docs), self._ranks)
+        every = of_all_ranks((scoring.level_counts(records), of_docs), self.ranks)
         levels = {
             key: {level: sum(counts[key][level] for counts, _ in every) for level in scoring.LEVELS}
             for key in scoring.KEYS
