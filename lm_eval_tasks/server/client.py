@@ -21,6 +21,8 @@ from lm_eval_tasks.server.pace import Pace
 
 ALIKE = 8
 """So many equal refusals with no success between mean a fault of the set-up, not of the docs."""
+SAID = 3
+"""So often must words alone say, with no success between, that no request will be taken: a refusal may quote a doc."""
 OUTRUN = 60
 """So many rate limits of one request, with calls answered between them that were sent later, concern that request."""
 BROKEN_TRIES = 3
@@ -122,17 +124,19 @@ class Client(Connection):
         who = self.server.who
         remedy = outcome.remedy.format(**self.server.options)
         outcome = self.last = replace(outcome, remedy=remedy) if remedy != outcome.remedy else outcome
-        if outcome.answered:
+        if outcome.answered and outcome.status == 200:
             self._answers += 1
             self._alike = ((), 0)
-        elif outcome.kind is Kind.HOPELESS:
+        elif outcome.kind is Kind.HOPELESS and not outcome.by_words:
             self._stop(f"{who}: {outcome.explained()}")
-        elif outcome.kind in (Kind.REFUSED, Kind.BROKEN):
-            mark, count = outcome.fingerprint, 1
-            if mark == self._alike[0]:
-                count = self._alike[1] + 1
-            self._alike = (mark, count)
-            concerns_a_doc = outcome.reason in (FILTERED, TOO_LONG)
+        elif outcome.kind is Kind.HOPELESS:
+            if self._in_a_row(outcome.fingerprint[:3]) >= SAID:
+                self._stop(f"{who}: {outcome.explained()}")
+            else:
+                outcome = self.last = replace(outcome, kind=Kind.REFUSED)
+        elif outcome.kind in (Kind.REFUSED, Kind.BROKEN, Kind.CUT):
+            count = self._in_a_row(outcome.fingerprint)
+            concerns_a_doc = outcome.reason in (FILTERED, TOO_LONG) or outcome.kind is Kind.CUT
             if count >= (4 * ALIKE if concerns_a_doc else ALIKE) and not (concerns_a_doc and self._answers):
                 self._stop(f"{who}: {count} requests in a row, each time: {outcome.explained()}", refuses=True)
         elif outcome.kind in (Kind.BUSY, Kind.LOST):
@@ -143,6 +147,11 @@ class Client(Connection):
                 start = "" if outcome.status else f"; start it, or set {self.server.options['address']}"
                 self._stop(f"{who} does not answer: {outcome.explained()}{start}")
         return outcome
+
+    def _in_a_row(self, mark: tuple[Any, ...]) -> int:
+        """Count a failure; how many have had the same mark, with no success and no other failure between."""
+        self._alike = (mark, self._alike[1] + 1 if mark == self._alike[0] else 1)
+        return self._alike[1]
 
     def _stop(self, why: str, refuses: bool = False) -> None:
         if self.stopped is None:

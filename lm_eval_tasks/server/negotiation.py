@@ -94,7 +94,7 @@ class Negotiation:
         """
         without, outcome, guessed = set(spoken), refusal, False
         while (name := next_to_give_up(outcome, request, without, guess)) is not None:
-            guessed |= next_to_give_up(outcome, request, without, guess=False) is None
+            guessed |= outcome.status >= 500 or next_to_give_up(outcome, request, without, guess=False) is None
             without.add(name)
             outcome = await self._send(request, without, send)
             if outcome.answered:

@@ -53,6 +53,7 @@ class Outcome:
         remedy: what the user can set, or "".
         status: the HTTP status, or the code of an error inside a 200; 0 where nothing came back.
         code: the server's own code of an error, in lower case.
+        by_words: whether a kind that concerns all requests was told by the server's words alone, which may be a quote.
         finish: the reason for which the server stopped writing, as it spelled it.
         only_thought: whether the text is empty because all of it came as reasoning.
         refusal: whether the reply is the model's own refusal.
@@ -68,6 +69,7 @@ class Outcome:
     remedy: str = ""
     status: int = 0
     code: str = ""
+    by_words: bool = False
     finish: str = ""
     only_thought: bool = False
     refusal: bool = False
