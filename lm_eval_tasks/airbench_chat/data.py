@@ -11,8 +11,8 @@ from pathlib import Path
 
 from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS
 from lm_eval_tasks.data import hub
-from lm_eval_tasks.data.clips import Loaded, load_track
-from lm_eval_tasks.data.records import Track
+from lm_eval_tasks.data.clips import load_track
+from lm_eval_tasks.data.records import Loaded, Track
 from lm_eval_tasks.settings import AirBenchSettings
 
 SAMPLE = Path(__file__).parent / "sample"

@@ -84,7 +84,7 @@ def of_noise(task: Any, judgements: Iterable[list[dict[str, Any]]], ranks: int) 
 
 
 def of_run(task: Any, options: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """What a results file holds of how the answers were made, as far as a task knows it (``runs.waiting.Keeps``).
+    """What a results file holds of how the answers were made, as far as a task knows it (see ``runs.waiting``).
 
     Args:
         task: its answers are there.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 from lm_eval.api.instance import Instance
 from tqdm import tqdm
@@ -18,8 +18,8 @@ from lm_eval_tasks.models.missing import described, go_on_without, reasons
 from lm_eval_tasks.runs.answers import Answer, Unanswered
 from lm_eval_tasks.server.client import NOT_ASKED as CALL_NOT_MADE
 from lm_eval_tasks.server.client import Client
-from lm_eval_tasks.server.connection import Server, shown
-from lm_eval_tasks.server.outcome import Kind, Outcome
+from lm_eval_tasks.server.connection import shown
+from lm_eval_tasks.server.outcome import Kind
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -27,22 +27,8 @@ NOT_ASKED = "model unavailable"
 """The reason of requests that were not sent because the server had refused for good or gone."""
 
 
-class Model(Protocol):
-    """What is asked of a model here; see ``AudioChatCompletions``."""
-
-    base_url: str
-    cache_hook: Any
-    world_size: int
-
-    def server(self) -> Server: ...
-    def request_of(
-        self, chat: Any, gen_kwargs: dict[str, Any]
-    ) -> tuple[dict[str, Any], Callable[..., Any] | None, Any]: ...
-    def answer_of(self, outcome: Outcome, gen_kwargs: dict[str, Any], without: tuple[str, ...]) -> str: ...
-
-
-def generate(model: Model, requests: list[Instance], disable_tqdm: bool) -> list[str]:
-    """Send all requests, at most ``num_concurrent`` at a time.
+def generate(model: Any, requests: list[Instance], disable_tqdm: bool) -> list[str]:
+    """Send all requests of an ``AudioChatCompletions``, at most ``num_concurrent`` at a time.
 
     Returns:
         The answers, in the order of the requests; ``Unanswered`` where there is none.
@@ -65,7 +51,7 @@ class Generation:
         stopped: why no further request is sent, or None.
     """
 
-    def __init__(self, model: Model, requests: list[Instance], bar: tqdm) -> None:
+    def __init__(self, model: Any, requests: list[Instance], bar: tqdm) -> None:
         self.model, self.requests, self.bar = model, requests, bar
         self.answers: list[str] = [Unanswered(NOT_ASKED)] * len(requests)
         self.stopped: str | None = None
