@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import cached_property
 from typing import Any
 
 from lm_eval_tasks.airbench_chat import scoring
@@ -21,13 +20,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 class AirBenchChatTask(AudioTask, JudgedTask):
     """One of the eight tasks; the YAML's ``dataset_name`` is its name in the metadata."""
 
-    BENCHMARK = "air_bench_chat"
+    BENCHMARK, PROMPT = "air_bench_chat", JudgePrompt
     TRACK, SAMPLE, CATEGORY = CHAT, SAMPLE, scoring.CATEGORY
-
-    @cached_property
-    def prompt_to_judge(self) -> JudgePrompt:
-        """The wording of this run."""
-        return JudgePrompt.load(self.settings.judge_prompt)
 
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
         """The same question in each order; the sides have roles, and only the prompt has positions."""
@@ -63,10 +57,6 @@ class AirBenchChatTask(AudioTask, JudgedTask):
     def verdict_values(self, record: dict[str, Any]) -> dict[str, list[list[float]]]:
         """The scores of each verdict."""
         return scoring.verdict_values(record)
-
-    def flags(self, doc: dict[str, Any], answer: str) -> list[str]:
-        """Empty answers, and answers in which something was rewritten for the judge."""
-        return super().flags(doc, answer) + (["neutralised"] if self.prompt_to_judge.neutral(answer)[1] else [])
 
     def metric_names(self) -> list[str]:
         """There is no position gap without swap."""

@@ -85,6 +85,13 @@ class Track:
         """The list of records, as a path below the data set's root."""
         return f"{self.folder}/{self.metadata}"
 
+    def check_tasks(self, names: Iterable[str]) -> None:
+        """Raise a ValueError that lists the valid names if one is unknown."""
+        for name in names:
+            if name not in self.tasks:
+                valid = ", ".join(self.tasks)
+                raise ValueError(f"{self.name}: tasks: unknown task {name!r}. Valid names: {valid}.")
+
 
 @dataclass
 class Records:

@@ -36,7 +36,7 @@ def judge_answers(task: Any) -> None:
         record = {"benchmark": task.BENCHMARK} | task.judgement(said)
         for verdict in record["verdicts"]:
             verdict["question"] = None if one.missing else next(keys)  # by which a later rejudge knows it again
-        record["flags"] = [] if one.missing not in (None, EMPTY_ANSWER) else task.flags(one.instance.doc, one.answer)
+        record["flags"] = [] if one.missing not in (None, EMPTY_ANSWER) else task.flags(one.answer)
         whys = (verdict["why"] for verdict in record["verdicts"] if verdict["why"] and not record["judged"])
         record["why"] = next(whys, "")
         record["finish_reason"] = finish_reason(one.instance, one.repeat)

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from lm_eval_tasks.errors import NoDocs
@@ -21,6 +21,7 @@ from lm_eval_tasks.harness.pack_task import PackTask
 from lm_eval_tasks.harness.requests import ROOM, Asked, ask_early, questions_ahead
 from lm_eval_tasks.judge.budget import BYTES_A_TOKEN
 from lm_eval_tasks.judge.judge import Judge
+from lm_eval_tasks.judge.prompt import Wording
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 from lm_eval_tasks.runs.stored import load_run
 from lm_eval_tasks.settings import check_judge
@@ -31,11 +32,11 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 class JudgedTask(PackTask):
     """A generative task that is scored by a judge.
 
-    A subclass sets ``BENCHMARK`` and defines ``load_docs``, ``questions``, ``trial_question``, ``judgement``,
-    ``verdict_values`` and ``shaping_settings``; its YAML names ``process_results``.
+    A subclass sets ``BENCHMARK`` and ``PROMPT``, and defines ``load_docs``, ``questions``, ``trial_question``,
+    ``judgement``, ``verdict_values`` and ``shaping_settings``; its YAML names ``process_results``.
     """
 
-    prompt_to_judge: Any
+    PROMPT: type[Wording]
 
     EXPECTED_ANSWERS = "answers of the most tokens that they may have"
     """What ``expected_answer`` assumes, for the line that tells the cost before there are answers."""
@@ -48,6 +49,11 @@ class JudgedTask(PackTask):
         """A judge must be named, unless nobody will be asked."""
         if not self._replayed and not compat.predictions_only():
             check_judge(self.settings)
+
+    @cached_property
+    def prompt_to_judge(self) -> Any:
+        """The wording of this run."""
+        return self.PROMPT.load(self.settings.judge_prompt)
 
     # What a benchmark defines
 
@@ -80,9 +86,10 @@ class JudgedTask(PackTask):
         """What each usable verdict on a judged answer says: metric -> for each question a list of values."""
         raise NotImplementedError
 
-    def flags(self, doc: dict[str, Any], answer: str) -> list[str]:
-        """What is remarkable about an answer: counted, and logged with the sample."""
-        return [] if answer.strip() else ["empty_answer"]
+    def flags(self, answer: str) -> list[str]:
+        """What is remarkable about an answer: that it is empty, or rewritten for the judge; logged with the sample."""
+        found = {"empty_answer": not answer.strip(), "neutralised": self.prompt_to_judge.neutral(answer)[1]}
+        return [name for name, is_so in found.items() if is_so]
 
     def summary_extra(self, docs: list[dict[str, Any]], records: list[dict[str, Any]]) -> dict[str, Any]:
         """What a benchmark adds to the summary of its judging; ``docs`` holds the doc of each record."""

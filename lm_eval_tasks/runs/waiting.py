@@ -49,7 +49,7 @@ def note_command(config: dict[str, Any]) -> None:
 
 
 def save(tasks: Iterable[Any]) -> None:
-    """Write the answers of the judged tasks of a run that are not on disk yet, in a folder; a full disk is a warning."""
+    """Write the answers of a run's judged tasks that are not on disk yet, in a folder; a full disk is a warning."""
     now = datetime.now().isoformat(timespec="microseconds").replace(":", "-")  # as lm-eval writes it
     new = folder_of_answers() / f"{now}.{os.getpid()}"
     waiting = [task for task in tasks if not path_of(task)]
