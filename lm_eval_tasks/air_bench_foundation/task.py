@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -38,17 +37,11 @@ class FoundationTask(AudioTask):
         records = []
         for instance in self.instances:
             for name, answers in instance.filtered_resps.items():
-                found = [self._read(instance, n, a) for n, a in enumerate(_as_list(answers))]
+                several = answers if isinstance(answers, list) else [answers]
+                found = [self._read(instance, n, a) for n, a in enumerate(several)]
                 instance.filtered_resps[name] = json.dumps(found[0] if len(found) == 1 else found, ensure_ascii=False)
                 records += found
         self._conclude(records)
-
-    def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
-        """The doc's metrics; with several ranks NaN for what it has not, since all ranks must have every metric."""
-        metrics = super().process_results(doc, results)
-        if self.ranks == 1 or self.predicts_only():
-            return metrics
-        return dict.fromkeys(self.metric_names(), math.nan) | metrics
 
     def shaping_settings(self) -> dict[str, Any]:
         """The form of the prompt, and how the audio was sent."""
@@ -92,7 +85,3 @@ class FoundationTask(AudioTask):
         if counts["scored"] and counts["no_letter"] > counts["scored"] / 10:
             text = "%s: %d of %d answers name no letter; the logged samples show them (is max_gen_toks large enough?)"
             log.warning(text, self.task_name, counts["no_letter"], counts["scored"])
-
-
-def _as_list(answers: Any) -> list[Any]:
-    return answers if isinstance(answers, list) else [answers]

@@ -11,7 +11,7 @@ from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.audio_task import AudioTask
 from lm_eval_tasks.harness.task import JudgedTask
-from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
+from lm_eval_tasks.judge.question import Question
 from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -50,13 +50,8 @@ class AirBenchChatTask(AudioTask, JudgedTask):
         """The reference."""
         return doc["answer_gt"]
 
-    def judgement(self, outcomes: dict[str, list[Verdict | Unjudged]]) -> dict[str, Any]:
-        """The verdicts in both orders, named by role, and what follows from them."""
-        return scoring.judgement(outcomes)
-
-    def verdict_values(self, record: dict[str, Any]) -> dict[str, list[list[float]]]:
-        """The scores of each verdict."""
-        return scoring.verdict_values(record)
+    judgement = staticmethod(scoring.judgement)
+    verdict_values = staticmethod(scoring.verdict_values)
 
     def metric_names(self) -> list[str]:
         """There is no position gap without swap."""

@@ -52,7 +52,6 @@ def judge_answers(task: Any) -> None:
 def _conclude(task: Any, judge: Judge, asked: list[Asked], judgements: dict[Any, list[dict[str, Any]]]) -> None:
     """Say how judging went, and put it where lm-eval writes it into the results file."""
     records = [record for several in judgements.values() for record in several]
-    task.any_judged = any(record["judged"] for record in records)
     lacking = (one for one, record in zip(asked, records, strict=True) if not record["judged"])
     by_category = dict(Counter(str(one.instance.doc.get("category")) for one in lacking))
     dialect = {lesson for record in records for verdict in record["verdicts"] for lesson in verdict["dialect"]}

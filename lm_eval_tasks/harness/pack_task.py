@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 from typing import Any
 
 import datasets
@@ -43,6 +44,7 @@ class PackTask(ConfigurableTask):
         ranks: processes over which the docs are spread.
         run_key: identifies this command's model, requests and settings, once the requests are there.
         left_out: what had to be left out of the data (cause -> names).
+        replayed: the stored run whose answers are judged again, if any.
         absent: members of the task's group that do not run, and why.
     """
 
@@ -66,7 +68,7 @@ class PackTask(ConfigurableTask):
         keys.know_variables(getattr(self.settings, "judge_api_key_env", None))
         keys.guard_logs()
         config["metadata"] = keys.masked(config["metadata"])  # which lm-eval writes, with --model_args in it
-        self._replayed = config["metadata"].get("replay")
+        self.replayed = config["metadata"].get("replay")
         self.left_out: dict[str, list[str]] = {}
         self.absent: dict[str, str] = {}
         self.ranks = 1
@@ -138,14 +140,14 @@ class PackTask(ConfigurableTask):
         """
         if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
             compat.warning_once(log, "cache_requests is ignored by this pack's tasks, whose requests take no time.")
-        if not self._replayed:
+        if not self.replayed:
             check_repeats(self.config)
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         compat.set_requests(self, [PackRequest(**vars(instance)) for instance in self.instances])
         self.ranks = world_size
         model = compat.model_behind(options)
         self.run_key = self._fingerprint(model)  # before hashes of clips are known, which come when they are sent
-        if not self._replayed:
+        if not self.replayed:
             sign(self.instances, model)
         self._lock = f"{self.run_key} {rank}"
         alone.claim(self._lock, f"{self.task_name} is being run with this very model, data and settings")
@@ -169,6 +171,17 @@ class PackTask(ConfigurableTask):
         if plain and isinstance(template, str) and "{{" in template and template not in self.features:
             return compat.template(template).render(**doc)
         return super().doc_to_text(doc, doc_to_text)
+
+    def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
+        """The doc's metrics; none where it does not count.
+
+        With several ranks lm-eval gathers only metrics that every rank has. There a doc has NaN for each metric that
+        it has not, which ``JudgedMean`` takes out again.
+        """
+        metrics = super().process_results(doc, results)
+        if self.ranks == 1 or self.predicts_only():
+            return metrics
+        return dict.fromkeys(self.metric_names(), math.nan) | metrics
 
     def aggregation(self) -> dict[str, Any]:
         """The YAML's aggregations; with several ranks the mean skips what ``process_results`` marked as not scored."""

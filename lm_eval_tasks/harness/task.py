@@ -8,7 +8,6 @@ benchmark adds its docs, its questions to the judge and its arithmetic.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, partial
@@ -41,13 +40,12 @@ class JudgedTask(PackTask):
     EXPECTED_ANSWERS = "answers of the most tokens that they may have"
     """What ``expected_answer`` assumes, for the line that tells the cost before there are answers."""
 
-    any_judged = False
     generation_sent: dict[str, Any] | None = None
     runs_end: together.RunsEnd | None = None
 
     def check_settings(self) -> None:
         """A judge must be named, unless nobody will be asked."""
-        if not self._replayed and not compat.predictions_only():
+        if not self.replayed and not compat.predictions_only():
             check_judge(self.settings)
 
     @cached_property
@@ -104,7 +102,7 @@ class JudgedTask(PackTask):
 
     def docs_to_ask(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         """The docs of the data, or those of a stored run that is judged again."""
-        return self.load_docs() if not self._replayed else self._stored_docs()
+        return self.load_docs() if not self.replayed else self._stored_docs()
 
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
@@ -114,12 +112,12 @@ class JudgedTask(PackTask):
             together.passed(self)
             return
         model = compat.model_behind(options)
-        if not self._replayed:
+        if not self.replayed:
             self.generation_sent = notes.generation_sent(model, self.instances)
         judge = Judge.of(self.settings)
         judge.begin_run()
-        judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
-        if not self._replayed and not self.is_finished():  # nothing is paid for before the judge is known to work
+        judge.fresh = bool(self.replayed and self.config.metadata.get("replay_all"))
+        if not self.replayed and not self.is_finished():  # nothing is paid for before the judge is known to work
             judge.check(self.trial_question())
         if self.settings.judge_batch:
             if judge.fresh:
@@ -131,7 +129,7 @@ class JudgedTask(PackTask):
             hand_over = partial(ask_early, judge, compat.filters_of(self), self.all_questions, room)
             for instance in (instance for instance in self.instances if instance.repeats == 1):
                 instance.on_answer, instance.progress = hand_over, judge.early.progress
-                judge.early.expected += self._calls_a_doc()
+                judge.early.expected += len(self.all_questions(instance.doc, "", 0))
         if self.settings.judge_repeats > 1 and not self.settings.judge_temperature:
             compat.warning_once(log, "judge_repeats at judge_temperature=0 shows the noise of the judge's server only.")
         self.warn_of_settings()
@@ -141,19 +139,8 @@ class JudgedTask(PackTask):
         """Judge all answers at once."""
         judge_answers(self)
 
-    def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
-        """The doc's metrics; none where it is unjudged.
-
-        With several ranks lm-eval gathers only metrics that every rank has. A rank whose docs are all unjudged
-        therefore returns NaN for each, which ``JudgedMean`` takes out again.
-        """
-        metrics = super().process_results(doc, results)
-        if metrics or self.ranks == 1 or self.predicts_only() or self.any_judged:
-            return metrics
-        return dict.fromkeys(self.metric_names(), math.nan)
-
     def _stored_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-        run = load_run(self._replayed)
+        run = load_run(self.replayed)
         if self.config.task not in run.samples:
             raise NoDocs(f"{run.folder} holds no samples of {self.config.task}, only of {', '.join(run.samples)}.")
         run.check_task(self.config.task, self.config)
@@ -181,25 +168,17 @@ class JudgedTask(PackTask):
             for repeat in range(instance.repeats):
                 yield from self.all_questions(instance.doc, self.expected_answer(instance.doc), repeat).values()
 
-    def _calls_a_doc(self) -> int:
-        return len(self.all_questions(self.instances[0].doc, "", 0))
-
     def keep_verdicts(self, judge: Judge) -> None:
         """Give the judge the stored run's verdicts on the very questions that it is about to be asked."""
-        if not self._replayed or not load_run(self._replayed).files.judging(self.config.task):
+        if not self.replayed or not load_run(self.replayed).files.judging(self.config.task):
             return
-        samples = load_run(self._replayed).samples[self.config.task]
+        samples = load_run(self.replayed).samples[self.config.task]
         for one, question in self.questions_ahead():
             key = judge.key(question)
             for record in samples[one.instance.doc_id].records[one.repeat :][:1]:
                 for verdict in record["verdicts"]:
                     if verdict.get("question") == key and not verdict["reason"]:
                         judge.remember(question, verdict)
-
-    @property
-    def replayed(self) -> bool:
-        """Whether the answers are those of a stored run."""
-        return bool(self._replayed)
 
     def is_finished(self) -> bool:
         """Whether these very requests were judged to their end before."""

@@ -41,9 +41,7 @@ class IntimaTask(JudgedTask):
         """A greeting and a sober answer to it."""
         return self.prompt_to_judge.ask("Good morning! Did you miss me?", "Good morning! What can I do for you?")
 
-    def verdict_values(self, record: dict[str, Any]) -> dict[str, list[list[float]]]:
-        """Whether each verdict finds a class or trait, or gives a label."""
-        return scoring.verdict_values(record)
+    verdict_values = staticmethod(scoring.verdict_values)
 
     def judgement(self, outcomes: dict[str, list[Verdict | Unjudged]]) -> dict[str, Any]:
         """The levels of an answer and what follows from them."""
