@@ -8,7 +8,6 @@ wins over the rest, so that one command can run several benchmarks with differen
 
 from __future__ import annotations
 
-import difflib
 import json
 import logging
 import os
@@ -18,10 +17,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-log = logging.getLogger(f"lm_eval.{__name__}")  # below "lm_eval", whose handler prints it
+from lm_eval_tasks.option_names import ENV_PREFIX, refuse_secrets, refuse_unknown_keys, refuse_unknown_variables
 
-ENV_PREFIX = "LM_EVAL_TASKS_"
-"""``LM_EVAL_TASKS_JUDGE_MODEL=...`` sets the default of ``judge_model``, and so on for every key."""
+log = logging.getLogger(f"lm_eval.{__name__}")  # below "lm_eval", whose handler prints it
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 OFFICIAL_AIR_BENCH_JUDGE = "gpt-4-0125-preview"
@@ -181,10 +179,9 @@ _SETTINGS: dict[str, type[BaseModel]] = {
     "air_bench_foundation": AirBenchFoundationSettings,
     "intima": IntimaSettings,
 }
+_OPTIONS = {benchmark: tuple(settings.model_fields) for benchmark, settings in _SETTINGS.items()}
 BENCHMARKS = tuple(_SETTINGS)
-OPTIONS = frozenset(key for settings in _SETTINGS.values() for key in settings.model_fields)
-_KEYS = sorted(OPTIONS)
-_SECRETS = ("judge_api_key", "judge_key", "judge_token")
+OPTIONS = frozenset().union(*_OPTIONS.values())
 
 
 def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
@@ -204,7 +201,7 @@ def read_settings(benchmark: str, metadata: dict[str, Any] | None) -> Any:
     model = _SETTINGS[benchmark]
     given = dict(metadata or {})
     own = given.get(benchmark)
-    _refuse_secrets(given)
+    refuse_secrets(given, _OPTIONS)
     if not given.get("replay"):  # a stored run may hold what once was a warning, and nobody can set it right there
         check_names(given)
     given |= own if isinstance(own, dict) else {}
@@ -260,9 +257,9 @@ def check_judge(settings: JudgeSettings) -> None:
 
 def check_names(given: dict[str, Any]) -> None:
     """Refuse secrets, and names in metadata or in the environment that are nearly ours; a ValueError names the one."""
-    _refuse_secrets(given)
-    _refuse_unknown_keys(given)
-    _refuse_unknown_variables()
+    refuse_secrets(given, _OPTIONS)
+    refuse_unknown_keys(given, _OPTIONS)
+    refuse_unknown_variables(_OPTIONS)
 
 
 def with_changes(metadata: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -286,86 +283,3 @@ def _problem(detail: Any) -> str:
     if key == "judge_api_key_env" or (key == "judge_base_url" and re.search("[@?#]", shown)):
         shown = "..."  # it may hold a key or a password
     return f"{key}={shown}: {detail['msg'].removeprefix('Value error, ')}"
-
-
-def _refuse_secrets(given: dict[str, Any]) -> None:
-    named = [own for own in map(given.get, _SETTINGS) if isinstance(own, dict)]  # of benchmarks that don't run, too
-    for key in _SECRETS:
-        if any(key in found for found in (given, *named)):
-            raise ValueError(
-                f"{key} cannot be passed as metadata, because lm-eval writes that to the results file. Put the key "
-                "into the environment variable JUDGE_API_KEY (or into one that judge_api_key_env names)."
-            )
-
-
-def _refuse_unknown_keys(given: dict[str, Any]) -> None:
-    """Refuse what looks like ours and is not. Other keys are the model's: ``--model_args`` land in the same dict."""
-    for key in given:
-        if isinstance(key, str) and key not in _KEYS and key not in _SETTINGS:
-            near = _nearest(key, [*_KEYS, *_SETTINGS], 0.85)
-            if near or key.lower().startswith("judge_"):
-                raise ValueError(f"--metadata: {key!r} is not an option{_did_you_mean(key, near)}")
-    for benchmark, settings in _SETTINGS.items():  # under a benchmark's own name nothing but options can be meant
-        own = given.get(benchmark)
-        for key in own if isinstance(own, dict) else ():
-            if key not in settings.model_fields:
-                near = _nearest(str(key), list(settings.model_fields), 0.6)
-                raise ValueError(f"{benchmark}: {key!r} is not one of its options{_did_you_mean(key, near)}")
-
-
-def _refuse_unknown_variables() -> None:
-    for name in os.environ:
-        key = name.removeprefix(ENV_PREFIX).lower()
-        if name.startswith(ENV_PREFIX) and key not in _KEYS:
-            near = _nearest(key, _KEYS, 0.6)
-            meant = f"did you mean {ENV_PREFIX}{near.upper()}?" if near else "see the README's table of options."
-            raise ValueError(f"The environment variable {name} is not an option; {meant}")
-
-
-def _nearest(key: str, names: list[str], cutoff: float) -> str | None:
-    return next(iter(difflib.get_close_matches(key.lower(), names, n=1, cutoff=cutoff)), None)
-
-
-def _did_you_mean(key: str, near: str | None) -> str:
-    near = near or _nearest(str(key), _KEYS, 0.6)
-    return f"; did you mean {near!r}?" if near else " (see the README's table)."
-
-
-def is_name_of_variable(text: str) -> bool:
-    """Whether a text looks like the name of an environment variable, and not like a key in its place."""
-    parts = text.split("_")
-    named = re.fullmatch(r"_?[A-Z][A-Z0-9_]*", text) is not None
-    return named and len(text) <= 48 and len(max(parts, key=len)) < 16 and sum(map(str.isdigit, text)) <= 4
-
-
-def judge_api_key(settings: JudgeSettings) -> str:
-    """The judge's API key, read from the environment when it is needed.
-
-    Returns:
-        The key, without white space around it; ``NO_KEY`` for servers that ask for none.
-
-    Raises:
-        ValueError: the variable that ``judge_api_key_env`` names is not set, OpenAI's own address has no key, or the
-            key cannot be sent.
-    """
-    variables = [settings.judge_api_key_env] if settings.judge_api_key_env else ["JUDGE_API_KEY", "OPENAI_API_KEY"]
-    for variable in variables:
-        key = os.environ.get(variable, "").strip()
-        if key and not (key.isascii() and key.isprintable()):
-            raise ValueError(f"{variable} holds characters that no HTTP header can carry; set it again.")
-        if key:
-            return key
-    name = settings.judge_api_key_env
-    if name and is_name_of_variable(name):
-        raise ValueError(f"judge_api_key_env names {name}, but that variable is not set.")
-    if name:
-        raise ValueError(
-            "judge_api_key_env names no variable that is set (its value is not shown: it may be a key). Put the key "
-            "into an environment variable, and give that variable's name."
-        )
-    if urlsplit(settings.judge_base_url).hostname == urlsplit(OPENAI_BASE_URL).hostname:
-        raise ValueError(
-            f"No API key for the judge at {settings.judge_base_url}: set JUDGE_API_KEY (or OPENAI_API_KEY), or pass "
-            "judge_base_url of another server in --metadata."
-        )
-    return NO_KEY

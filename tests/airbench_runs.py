@@ -14,10 +14,20 @@ from lm_eval.tasks import TaskManager
 
 import lm_eval_tasks.models  # noqa: F401 - registers the model
 from lm_eval_tasks import INCLUDE_PATH
+from lm_eval_tasks.airbench_chat.data import CHAT, fetch
+from lm_eval_tasks.airbench_chat.scoring import CATEGORY
+from lm_eval_tasks.data.clips import load_track
+from lm_eval_tasks.data.records import Loaded
+from lm_eval_tasks.settings import AirBenchSettings
 
 ALL = "air_bench_chat"
 SPEECH_QA = f"{ALL}_speech_QA"
 CATEGORIES = [f"{ALL}_{name}" for name in ("speech", "sound", "music", "speech_and_sound", "speech_and_music", "mixed")]
+
+
+def load_docs(settings: AirBenchSettings, task: str) -> Loaded:
+    """The docs of one task, as a run loads them."""
+    return load_track(fetch(settings, [task]), CHAT, settings, task, category=CATEGORY[task])
 
 
 def metadata(server: servers.Server, root: Path | str, **settings: Any) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from airbench_runs import load_docs
 from conftest import FOLDERS, load_metadata, save_metadata, write_tone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_tasks.airbench_chat.data import CHAT, fetch, load_docs
+from lm_eval_tasks.airbench_chat.data import CHAT, fetch
 from lm_eval_tasks.data.records import read_records
 from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.settings import AirBenchSettings
@@ -304,7 +305,7 @@ def test_any_path_is_a_doc_or_left_out(tmp_path_factory, text):
 
 READ = """
 import sys
-from lm_eval_tasks.airbench_chat.data import load_docs
+from airbench_runs import load_docs
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
 from lm_eval_tasks.settings import AirBenchSettings
 docs, left_out, _ = load_docs(AirBenchSettings(local_path=sys.argv[1]), "speech_QA")

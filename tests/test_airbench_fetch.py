@@ -12,6 +12,7 @@ from typing import Any
 
 import hub_server
 import pytest
+from airbench_runs import load_docs
 from conftest import load_metadata, write_tone
 from lm_eval.tasks import TaskManager
 
@@ -114,7 +115,7 @@ def test_only_the_metadata_and_the_folders_asked_for_are_downloaded(source, file
     source.server.add(source.repo, files)
     root = source.fetch("speech_QA")
     assert source.server.sent() == wanted("speech_QA")
-    docs, left_out, _ = data.load_docs(source.settings(), "speech_QA")
+    docs, left_out, _ = load_docs(source.settings(), "speech_QA")
     assert [Path(doc["audio"]["path"]).read_bytes() for doc in docs] == [
         files[f"Chat/speech_QA_iemocap/clip {number}.wav"] for number in range(2)
     ]
@@ -184,22 +185,22 @@ def test_without_a_network_an_earlier_download_is_used_where_it_is_whole(source,
     root = source.fetch("speech_QA")
     source.switch_off()
     assert source.fetch("speech_QA") == source.fetch("speech_QA") == root
-    assert len(data.load_docs(source.settings(), "speech_QA")[0]) == 2
+    assert len(load_docs(source.settings(), "speech_QA")[0]) == 2
     with pytest.raises(DataError):
-        data.load_docs(source.settings(), "sound_QA")  # which was not fetched
+        load_docs(source.settings(), "sound_QA")  # which was not fetched
     (root / "Chat" / "speech_QA_iemocap" / "clip 1.wav").unlink()
     with pytest.raises(DataError, match=r"not fetched yet: 1 clips.*lm-eval-tasks fetch air_bench_chat|could not be"):
-        data.load_docs(source.settings(), "speech_QA")
+        load_docs(source.settings(), "speech_QA")
 
 
 def test_a_copy_of_some_clips_is_not_taken_for_all_where_the_hub_refuses_to_tell(huggingface, files, monkeypatch):
     huggingface.server.add(huggingface.repo, files)
     root = huggingface.fetch("speech_QA")
     huggingface.server.refuse = lambda path: 403 if "/api/" in path else None
-    assert len(data.load_docs(huggingface.settings(), "speech_QA").docs) == 2  # all of it is here
+    assert len(load_docs(huggingface.settings(), "speech_QA").docs) == 2  # all of it is here
     monkeypatch.setattr(hub, "snapshot", lambda *_: root)  # what clients before 2.0 return
     with pytest.raises(DataError, match=r"not fetched yet: 2 clips are not here .*sound_QA_clotho") as caught:
-        data.load_docs(huggingface.settings(), "sound_QA")
+        load_docs(huggingface.settings(), "sound_QA")
     assert "fetch air_bench_chat --source huggingface --tasks sound_QA" in str(caught.value)
 
 
@@ -207,12 +208,12 @@ def test_what_the_hub_lacks_is_left_out_also_without_a_network(source, files, ca
     del files["Chat/speech_QA_iemocap/clip 0.wav"]
     source.server.add(source.repo, {path: file for path, file in files.items() if "/sound_QA_" not in path})
     with pytest.raises(NoDocs, match="missing: 2"):
-        data.load_docs(source.settings(), "sound_QA")
-    docs, left_out, _ = data.load_docs(source.settings(), "speech_QA")
+        load_docs(source.settings(), "sound_QA")
+    docs, left_out, _ = load_docs(source.settings(), "speech_QA")
     assert (len(docs), left_out) == (1, {"missing": ["speech_QA_iemocap/clip 0.wav"]})
     assert "missing: 1 (speech_QA_iemocap/clip 0.wav)" in caplog.text
     source.switch_off()
-    assert data.load_docs(source.settings(), "speech_QA").left_out == left_out
+    assert load_docs(source.settings(), "speech_QA").left_out == left_out
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
@@ -223,7 +224,7 @@ def test_names_in_either_unicode_form_are_fetched_and_found(source, make_data, f
     files[data.CHAT.file] = files[data.CHAT.file].replace(b"clip 0", unicodedata.normalize(form, "thé 0").encode())
     files[f"Chat/speech_QA_iemocap/{unicodedata.normalize(other, 'thé 0')}.wav"] = clip
     source.server.add(source.repo, files)
-    docs, *_ = data.load_docs(source.settings(), "speech_QA")
+    docs, *_ = load_docs(source.settings(), "speech_QA")
     assert Path(docs[0]["audio"]["path"]).read_bytes() == clip
 
 
@@ -241,10 +242,10 @@ def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface, files):
     huggingface.server.add(huggingface.repo, files)
     root = huggingface.fetch()
     assert (root / "Chat" / "speech_QA_iemocap" / "clip 0.wav").is_symlink()
-    assert len(data.load_docs(huggingface.settings(), "speech_QA")[0]) == 2
+    assert len(load_docs(huggingface.settings(), "speech_QA")[0]) == 2
     files[data.CHAT.file] = files[data.CHAT.file].replace(b'"clip 0.wav"', b'"../../../blobs/x.wav"')
     huggingface.server.add(huggingface.repo, files)
-    found = data.load_docs(huggingface.settings(), "speech_QA")
+    found = load_docs(huggingface.settings(), "speech_QA")
     assert (len(found.docs), list(found.left_out)) == (1, ["bad record: path leaves the data folder"])
 
 

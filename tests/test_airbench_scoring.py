@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS, check_tasks, judgement, metrics, orders
+from lm_eval_tasks.airbench_chat.data import CHAT
+from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS, judgement, metrics, orders
 from lm_eval_tasks.judge.question import Unjudged, Verdict
 
 
@@ -75,6 +76,6 @@ def test_repeats_of_a_doc_are_averaged_over_the_judged_ones():
 
 
 def test_an_unknown_task_is_named_with_the_valid_ones():
-    check_tasks(CATEGORY)
+    CHAT.check_tasks(CATEGORY)
     with pytest.raises(ValueError, match=r"'speech_qa'.*speech_QA"):
-        check_tasks(["music_QA", "speech_qa"])
+        CHAT.check_tasks(["music_QA", "speech_qa"])

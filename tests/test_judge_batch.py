@@ -42,7 +42,7 @@ def test_what_the_server_refuses_of_a_request_is_left_out_of_the_batch(
     api: BatchServer, make: Callable[..., Judge]
 ) -> None:
     judge = make()
-    judge.client.given_up = frozenset({"temperature", "max_completion_tokens"})
+    judge.client.negotiation.given_up = frozenset({"temperature", "max_completion_tokens"})
     asked(judge)
     bodies = [row["body"] for row in api.asked[0]]
     assert all("temperature" not in body and body["max_completion_tokens"] == 1024 for body in bodies)

@@ -16,7 +16,7 @@ from lm_eval_tasks import cli
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.runs.answers import Answer, storable_answer
 from lm_eval_tasks.server import keys
-from lm_eval_tasks.settings import JudgeSettings, is_name_of_variable
+from lm_eval_tasks.settings import JudgeSettings
 
 KEYS = {
     "judge": "sk-judge-0123456789",
@@ -88,7 +88,7 @@ def test_a_key_in_the_place_of_its_variable_is_not_shown(runs, capsys, value):
 
 
 def test_a_variable_that_is_not_set_is_named():
-    assert is_name_of_variable("MY_JUDGE_KEY_2") and is_name_of_variable("GROQ_API_KEY")
+    assert keys.is_name_of_variable("MY_JUDGE_KEY_2") and keys.is_name_of_variable("GROQ_API_KEY")
     with pytest.raises(ValueError, match="MY_JUDGE_KEY"):
         Judge(JudgeSettings(judge_api_key_env="MY_JUDGE_KEY"))
 

@@ -30,6 +30,7 @@ LAYERS = [
     {"data"},
     {"audio"},
     {"settings"},
+    {"option_names"},
     {"errors", "files"},
     {"harness.compat"},  # imports lm-eval alone, so that every layer may use it
     {""},  # the package itself: its version and its folder

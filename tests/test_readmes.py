@@ -13,12 +13,12 @@ import pytest
 from lm_eval._cli.harness import HarnessCLI
 
 from lm_eval_tasks import cli
+from lm_eval_tasks.server.keys import judge_api_key
 from lm_eval_tasks.settings import (
     ENV_PREFIX,
     AirBenchSettings,
     IntimaSettings,
     JudgeSettings,
-    judge_api_key,
     read_settings,
 )
 

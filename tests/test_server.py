@@ -177,7 +177,40 @@ def test_equal_refusals_end_the_run_after_the_first_eight_and_those_in_flight(se
 def test_no_credit_stops_at_once(server, ask, role, step):
     server.script(role, step)
     assert ask(role, 40, **({"judge_concurrency": 2} if role == "judge" else {"num_concurrent": 2})) == [None] * 40
-    assert server.calls(role) <= 2
+    assert server.calls(role) <= (2 if step.status == 400 else 4)  # words alone are believed when they come again
+    told = ask.judge.stopped if role == "judge" else str(ask.outcomes[0])
+    assert "no credit" in told
+
+
+@both
+@pytest.mark.parametrize(
+    "words",
+    [
+        "blocked: 'my account has insufficient funds'",
+        "\u5145\u503c",
+        "cannot process 'an invalid API key was used'",
+    ],
+)
+@pytest.mark.parametrize("status", [400, 403])
+def test_a_refusal_that_quotes_a_prompt_never_ends_the_run(server, ask, role, status, words):
+    server.script(role, lambda asked: refused(status, words) if asked.text.rstrip("?").endswith(" 3") else "8 6")
+    got = ask(role, 12)
+    assert got.count(None) == 1 and got[3] is None
+    why = ask.outcomes[3].why if role == "judge" else ask.outcomes[3].detail
+    assert words in why
+
+
+def test_a_limit_of_tokens_that_no_request_meets_ends_the_run(server, ask):
+    server.script("model", refused(400, "max_tokens is too low: use a higher one"))
+    assert ask("model", 60, num_concurrent=2) == [None] * 60
+    assert server.calls("model") <= 34 and "too low" in str(ask.outcomes[0])
+
+
+@both
+def test_a_fault_of_the_server_that_names_a_field_and_passes_teaches_nothing(server, ask, role, quick):
+    server.script(role, refused(500, "worker lost (temperature sensor)"), then="8 6")
+    assert ask(role, 3, **({"judge_concurrency": 1} if role == "judge" else {"num_concurrent": 1})) == ["8 6"] * 3
+    assert "temperature" in server.asked[role][-1].body
 
 
 def refusing(field, status=400, words="Unrecognized request argument supplied: {}"):

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lm_eval_tasks.option_names import nearest
+from lm_eval_tasks.server.keys import judge_api_key
 from lm_eval_tasks.settings import (
     AirBenchSettings,
     IntimaSettings,
-    _nearest,
-    judge_api_key,
     read_settings,
     with_changes,
 )
@@ -149,7 +149,7 @@ def test_no_argument_of_lm_evals_own_models_looks_like_an_option():
 @given(st.dictionaries(st.text(max_size=12), st.none() | st.booleans() | st.integers() | st.text(max_size=12)))
 def test_any_foreign_metadata_is_ignored(metadata):
     taken = {*AirBenchSettings.model_fields, *IntimaSettings.model_fields, "air_bench_chat", "intima"}
-    foreign = {key: value for key, value in metadata.items() if not _nearest(key, list(taken), 0.6)}
+    foreign = {key: value for key, value in metadata.items() if not nearest(key, list(taken), 0.6)}
     settings = read_settings("air_bench_chat", foreign)
     assert settings.judge_model == "gpt-4-0125-preview"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from lm_eval_tasks.air_bench_foundation.scoring import check_tasks
+from lm_eval_tasks.air_bench_foundation.data import FOUNDATION
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.groups import ScoreGroup
 
@@ -18,17 +18,12 @@ SIZE = (
 
 
 class FoundationGroup(ScoreGroup):
-    """A category or the whole track; ``tasks`` in the settings leaves tasks out."""
+    """A category or the whole track."""
 
-    BENCHMARK = "air_bench_foundation"
+    BENCHMARK, TRACK = "air_bench_foundation", FOUNDATION
     FILTER = "none"
 
     def _build(self, config: dict[str, Any]) -> None:
-        check_tasks(self.settings.tasks or ())
         if self.settings.local_path is None:
             compat.warning_once(log, SIZE)
         super()._build(config)
-
-    def not_wanted(self, dataset_name: str) -> str | None:
-        """A task that ``tasks`` does not name."""
-        return "not in tasks" if self.settings.tasks and dataset_name not in self.settings.tasks else None

@@ -47,13 +47,6 @@ CATEGORY = {name: task.category for name, task in TASKS.items()}
 RECORDS = {name: task.records for name, task in TASKS.items()}
 
 
-def check_tasks(names: Iterable[str]) -> None:
-    """Raise a ValueError that lists the valid names if one is unknown."""
-    for name in names:
-        if name not in TASKS:
-            raise ValueError(f"air_bench_foundation: tasks: unknown task {name!r}. Valid names: {', '.join(TASKS)}.")
-
-
 def choices_of(record: Mapping[str, Any]) -> dict[str, str]:
     """Letter -> text of the choices that a record has; a missing or empty one is none."""
     found = {letter: record.get(f"choice_{letter.lower()}") for letter in LETTERS}

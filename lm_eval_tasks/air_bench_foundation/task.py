@@ -5,29 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from lm_eval.api.instance import Instance
 
 from lm_eval_tasks.air_bench_foundation import scoring
 from lm_eval_tasks.air_bench_foundation.data import FOUNDATION, SAMPLE
-from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.audio_task import AudioTask
-from lm_eval_tasks.harness.identity import identity_of, sign
 from lm_eval_tasks.harness.ranks import over_ranks
-from lm_eval_tasks.harness.repeats import check_repeats
 from lm_eval_tasks.runs.answers import finish_reason, why_missing
 
 log = logging.getLogger(f"lm_eval.{__name__}")
-
-
-@dataclass
-class Request(Instance):
-    """A request that the pack's own model may leave unanswered."""
-
-    may_stay_unanswered: ClassVar[bool] = True
 
 
 class FoundationTask(AudioTask):
@@ -44,48 +32,19 @@ class FoundationTask(AudioTask):
             doc["choices"], doc["answer"] = absent | scoring.choices_of(doc), scoring.right_letter(doc)
         return docs, left_out
 
-    def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
-        """Build them; nothing else has to be tried before generation."""
-        if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
-            compat.warning_once(
-                log, "cache_requests is ignored by AIR-Bench's tasks, whose requests are quick to build."
-            )
-        check_repeats(self.config)
-        super().build_all_requests(rank=rank, world_size=world_size, **options)
-        compat.set_requests(self, [Request(**vars(instance)) for instance in self.instances])
-        model = compat.model_behind(options)
-        self._ranks = world_size
-        same = hashlib.sha256(json.dumps(self.config.metadata, sort_keys=True, default=str).encode())
-        same.update(json.dumps(identity_of(model), sort_keys=True).encode())
-        for instance in self.instances:
-            same.update(str(tuple(instance.args[:2])).encode())
-        sign(self.instances, model)  # after that: hashes of clips may not be known before they are sent
-        self.begin(f"{self.BENCHMARK} {same.hexdigest()}", rank, compat.concurrency(model))
-
-    def apply_filters(self) -> None:
-        """Apply the YAML's filters, then read the letters; what was read takes the place of the filtered answers."""
-        super().apply_filters()
-        if self._predicts_only():
-            self.note(made_with=self._made_with())
-            self.end()
-            return
+    def score_answers(self) -> None:
+        """Read the letters; what was read takes the place of the filtered answers."""
         records = []
         for instance in self.instances:
             for name, answers in instance.filtered_resps.items():
-                found = [self._read(instance, n, a) for n, a in enumerate(_as_list(answers))]
+                several = answers if isinstance(answers, list) else [answers]
+                found = [self._read(instance, n, a) for n, a in enumerate(several)]
                 instance.filtered_resps[name] = json.dumps(found[0] if len(found) == 1 else found, ensure_ascii=False)
                 records += found
         self._conclude(records)
 
-    def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
-        """The doc's metrics; with several ranks NaN for what it has not, since all ranks must have every metric."""
-        metrics = super().process_results(doc, results)
-        if self._ranks == 1 or self._predicts_only():
-            return metrics
-        return dict.fromkeys(self.metric_names(), math.nan) | metrics
-
-    def settings_in_results(self) -> dict[str, Any]:
-        """Everything that shapes the numbers, under the names of the options."""
+    def shaping_settings(self) -> dict[str, Any]:
+        """The form of the prompt, and how the audio was sent."""
         prompt = {"prompt_form": self.settings.prompt_form, "prompt_version": self.prompt_version()}
         return prompt | self.data_settings()
 
@@ -100,9 +59,9 @@ class FoundationTask(AudioTask):
 
     def _conclude(self, records: list[dict[str, Any]]) -> None:
         """Say how the answers were read, and put it where lm-eval writes it into the results file."""
-        counts = over_ranks(scoring.summary(records), self._ranks)
+        counts = over_ranks(scoring.summary(records), self.ranks)
         self.end(counts["docs"], counts["scored"])
-        made_with = self._made_with()
+        made_with = self.made_with()
         self.note(
             scoring={
                 "benchmark": self.BENCHMARK,
@@ -113,7 +72,7 @@ class FoundationTask(AudioTask):
                 **made_with,
                 "left_out": self.left_out,
                 "absent": self.absent,
-                "ranks": self._ranks,
+                "ranks": self.ranks,
             }
         )
         text = "%s: %d of %d answers scored; %d have no letter and count as wrong; %d were cut"
@@ -122,11 +81,7 @@ class FoundationTask(AudioTask):
         )
         if counts["unanswered"]:
             told = "; ".join(f"{reason}: {count}" for reason, count in counts["unanswered"].items())
-            log.warning("%s: UNANSWERED docs are excluded from every score: %s", self.task_name, told)
+            log.warning("%s: UNANSWERED docs are in no number: %s", self.task_name, told)
         if counts["scored"] and counts["no_letter"] > counts["scored"] / 10:
             text = "%s: %d of %d answers name no letter; the logged samples show them (is max_gen_toks large enough?)"
             log.warning(text, self.task_name, counts["no_letter"], counts["scored"])
-
-
-def _as_list(answers: Any) -> list[Any]:
-    return answers if isinstance(answers, list) else [answers]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from lm_eval_tasks.airbench_chat.data import CHAT, fetch
-from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS, check_tasks
+from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS
 from lm_eval_tasks.data.records import Records, facts, fault, read_records, some
 from lm_eval_tasks.runs.files import NOT_THERE, Answers, Row, one_each
 from lm_eval_tasks.settings import AirBenchSettings
@@ -36,7 +36,7 @@ def match(rows: list[Row], settings: AirBenchSettings) -> tuple[Answers, dict[st
         DataError: the metadata is needed and cannot be had.
         ValueError: ``tasks`` names an unknown one.
     """
-    check_tasks(settings.tasks or ())
+    CHAT.check_tasks(settings.tasks or ())
     named = any(name in settings.model_fields_set for name in _SAID_OF_DATA)
     whole = any(_is_whole(row.fields) for row in rows)
     records = read_records(fetch(settings, []) / CHAT.file, CHAT) if named or not whole else None

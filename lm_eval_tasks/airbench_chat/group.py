@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from lm_eval_tasks.airbench_chat.scoring import check_tasks
+from lm_eval_tasks.airbench_chat.data import CHAT
 from lm_eval_tasks.harness.groups import ScoreGroup
 
 
 class AirBenchGroup(ScoreGroup):
-    """A category, two of them, or the whole benchmark; ``tasks`` in the settings leaves tasks out."""
+    """A category, two of them, or the whole benchmark."""
 
-    BENCHMARK = "air_bench_chat"
-
-    def _build(self, config: dict[str, Any]) -> None:
-        check_tasks(self.settings.tasks or ())
-        super()._build(config)
-
-    def not_wanted(self, dataset_name: str) -> str | None:
-        """A task that ``tasks`` does not name."""
-        return "not in tasks" if self.settings.tasks and dataset_name not in self.settings.tasks else None
+    BENCHMARK, TRACK = "air_bench_chat", CHAT

@@ -5,7 +5,7 @@ Source of the rules: the official ``cal_score.py`` and the paper (arXiv 2402.077
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -39,13 +39,6 @@ REFERENCE_FIRST, PREDICTION_FIRST = "reference_first", "prediction_first"
 SIDES = ("prediction", "reference")
 _TIE = 1e-9
 """Means of the same scores in another order differ by less."""
-
-
-def check_tasks(names: Iterable[str]) -> None:
-    """Raise a ValueError that lists the valid names if one is unknown."""
-    for name in names:
-        if name not in CATEGORY:
-            raise ValueError(f"tasks: unknown task {name!r}. Valid names: {', '.join(CATEGORY)}.")
 
 
 def orders(do_swap: bool) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import cached_property
 from typing import Any
 
 from lm_eval_tasks.airbench_chat import scoring
@@ -12,7 +11,7 @@ from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.audio_task import AudioTask
 from lm_eval_tasks.harness.task import JudgedTask
-from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
+from lm_eval_tasks.judge.question import Question
 from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -21,13 +20,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 class AirBenchChatTask(AudioTask, JudgedTask):
     """One of the eight tasks; the YAML's ``dataset_name`` is its name in the metadata."""
 
-    BENCHMARK = "air_bench_chat"
+    BENCHMARK, PROMPT = "air_bench_chat", JudgePrompt
     TRACK, SAMPLE, CATEGORY = CHAT, SAMPLE, scoring.CATEGORY
-
-    @cached_property
-    def prompt_to_judge(self) -> JudgePrompt:
-        """The wording of this run."""
-        return JudgePrompt.load(self.settings.judge_prompt)
 
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
         """The same question in each order; the sides have roles, and only the prompt has positions."""
@@ -56,17 +50,8 @@ class AirBenchChatTask(AudioTask, JudgedTask):
         """The reference."""
         return doc["answer_gt"]
 
-    def judgement(self, outcomes: dict[str, list[Verdict | Unjudged]]) -> dict[str, Any]:
-        """The verdicts in both orders, named by role, and what follows from them."""
-        return scoring.judgement(outcomes)
-
-    def verdict_values(self, record: dict[str, Any]) -> dict[str, list[list[float]]]:
-        """The scores of each verdict."""
-        return scoring.verdict_values(record)
-
-    def flags(self, doc: dict[str, Any], answer: str) -> list[str]:
-        """Empty answers, and answers in which something was rewritten for the judge."""
-        return super().flags(doc, answer) + (["neutralised"] if self.prompt_to_judge.neutral(answer)[1] else [])
+    judgement = staticmethod(scoring.judgement)
+    verdict_values = staticmethod(scoring.verdict_values)
 
     def metric_names(self) -> list[str]:
         """There is no position gap without swap."""

@@ -51,7 +51,7 @@ def fetch(args: argparse.Namespace) -> int:
     from lm_eval_tasks.airbench_chat import data, scoring
 
     names = settings.tasks or tuple(scoring.CATEGORY)
-    scoring.check_tasks(names)
+    data.CHAT.check_tasks(names)
     print(data.fetch(settings, names))
     return 0
 
@@ -59,7 +59,7 @@ def fetch(args: argparse.Namespace) -> int:
 def _fetch_foundation(settings: AirBenchFoundationSettings, everything: bool) -> int:
     """Fetch the tasks that were named, after saying how much that is: the track is most of the hub's 49 GB."""
     from lm_eval_tasks.air_bench_foundation.data import FOUNDATION, SAMPLE
-    from lm_eval_tasks.air_bench_foundation.scoring import TASKS, check_tasks
+    from lm_eval_tasks.air_bench_foundation.scoring import TASKS
     from lm_eval_tasks.data import hub
 
     names = tuple(TASKS) if everything else settings.tasks
@@ -68,7 +68,7 @@ def _fetch_foundation(settings: AirBenchFoundationSettings, everything: bool) ->
             f"air_bench_foundation is most of the hub's 49 GB: name the tasks with --tasks ({', '.join(TASKS)}), or "
             "fetch them all with --tasks all"
         )
-    check_tasks(names)
+    FOUNDATION.check_tasks(names)
     if settings.local_path is None:
         size = hub.size(FOUNDATION, settings.source, settings.revision, names)
         known = "of unknown size (the hub does not tell)" if size is None else f"{size / 1e9:.2f} GB on the hub"

@@ -67,7 +67,7 @@ def main(args: argparse.Namespace) -> int:
     for problem in problems:
         print(f"lm-eval-tasks: {file.name}: {problem}", file=sys.stderr)
     if not answers.docs:
-        raise ValueError(f"{file} has no answer that can be judged{_first(problems)}")
+        raise ValueError(": ".join([f"{file} has no answer that can be judged", *problems[:1]]))
     if answers.lacking:
         print(f"lm-eval-tasks: {file.name}: no average for what lacks answers", file=sys.stderr)
     print(f"{sum(map(len, answers.docs.values()))} docs of {', '.join(answers.docs)}, answered by {model}")
@@ -120,10 +120,6 @@ def _match(benchmark: str, rows: list[Row], settings: Any) -> tuple[Answers, dic
     else:
         from lm_eval_tasks.airbench_chat.answers import match
     return match(rows, settings)
-
-
-def _first(problems: list[str]) -> str:
-    return f": {problems[0]}" if problems else ""
 
 
 def _told(answers: Answers, rows: list[Row], file: Path) -> dict[str, Any]:

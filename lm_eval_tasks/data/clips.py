@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from tqdm import tqdm
 
@@ -16,6 +16,7 @@ from lm_eval_tasks.audio.find import find_audio
 from lm_eval_tasks.data.records import (
     BAD_RECORD,
     LeftOut,
+    Loaded,
     Records,
     Track,
     count_by,
@@ -25,29 +26,12 @@ from lm_eval_tasks.data.records import (
     refuse_bad,
 )
 from lm_eval_tasks.errors import BadAudio, DataError, NoDocs
+from lm_eval_tasks.settings import TrackSettings
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
 LONG_CLIP = 30.0
 """Seconds; many models hear no more than this (the window of Whisper's encoder)."""
-
-
-class ClipSettings(Protocol):
-    """What is asked of a benchmark's settings here."""
-
-    local_path: str | None
-    audio_sample_rate: int | None
-    max_audio_seconds: float
-    on_bad_audio: str
-    on_bad_record: str
-
-
-class Loaded(NamedTuple):
-    """The docs of a task, in the order of the metadata; what was left out; and what the results say of the data."""
-
-    docs: list[dict[str, Any]]
-    left_out: LeftOut
-    facts: dict[str, Any]
 
 
 def find_clip(root: Path, track: Track, record: dict[str, str]) -> str:
@@ -72,7 +56,7 @@ def clip_folder(record: dict[str, str]) -> str:
     return f"{record['task_name']}_{record['dataset_name']}"
 
 
-def load_track(root: Path, track: Track, settings: ClipSettings, task: str, **added: Any) -> Loaded:
+def load_track(root: Path, track: Track, settings: TrackSettings, task: str, **added: Any) -> Loaded:
     """The docs of one task whose clips can be sent.
 
     Args:
@@ -126,7 +110,7 @@ def _checked(
 
 def _report(
     task: str,
-    settings: ClipSettings,
+    settings: TrackSettings,
     records: Records,
     docs: list[dict[str, Any]],
     left_out: LeftOut,

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
 
 from lm_eval_tasks.data.clips import clip_folder, find_clip
 from lm_eval_tasks.data.huggingface import folder_listing, folder_size, snapshot
 from lm_eval_tasks.data.records import Track, read_records, some
 from lm_eval_tasks.errors import BadAudio, DataError
+from lm_eval_tasks.settings import TrackSettings
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -32,15 +32,7 @@ class NotFetched(DataError):
     """A copy lacks clips, and the hub does not say that it has none of them."""
 
 
-class HubSettings(Protocol):
-    """What is asked of a benchmark's settings here."""
-
-    local_path: str | None
-    source: str
-    revision: str | None
-
-
-def fetch(track: Track, settings: HubSettings, task_names: Iterable[str], sample: Path) -> Path:
+def fetch(track: Track, settings: TrackSettings, task_names: Iterable[str], sample: Path) -> Path:
     """The folder that holds the track's: the local one, or the hub's copy with only the folders of these tasks.
 
     Args:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lm_eval_tasks.audio.clips import LFS_POINTER
 from lm_eval_tasks.errors import DataError
@@ -27,6 +27,15 @@ NO_CHARACTER = "holds what is no character (half of a surrogate pair, or no UTF-
 
 LeftOut = dict[str, list[str]]
 """Cause -> names of what was left out for it."""
+
+
+class Loaded(NamedTuple):
+    """The docs of a task, in the order of the data; what was left out; and what the results say of the data."""
+
+    docs: list[dict[str, Any]]
+    left_out: LeftOut
+    facts: dict[str, Any]
+
 
 _LISTED = 5
 _MAX_METADATA = 1 << 28
@@ -75,6 +84,13 @@ class Track:
     def file(self) -> str:
         """The list of records, as a path below the data set's root."""
         return f"{self.folder}/{self.metadata}"
+
+    def check_tasks(self, names: Iterable[str]) -> None:
+        """Raise a ValueError that lists the valid names if one is unknown."""
+        for name in names:
+            if name not in self.tasks:
+                valid = ", ".join(self.tasks)
+                raise ValueError(f"{self.name}: tasks: unknown task {name!r}. Valid names: {valid}.")
 
 
 @dataclass

@@ -58,7 +58,7 @@ class AudioTask(PackTask):
         Raises:
             ValueError: the chat template is not applied, or leaves no place for a clip.
         """
-        if self._replayed:
+        if self.replayed:
             return super().construct_requests(doc, ctx, **options)
         if not options.get("apply_chat_template"):
             raise ValueError(
@@ -81,7 +81,7 @@ class AudioTask(PackTask):
 
     def doc_to_audio(self, doc: dict[str, Any], doc_to_audio: Any = None) -> Any:
         """The clip; none of an answer that came from a file."""
-        return [] if self._replayed and "audio" not in doc else super().doc_to_audio(doc, doc_to_audio)
+        return [] if self.replayed and "audio" not in doc else super().doc_to_audio(doc, doc_to_audio)
 
     def data_settings(self) -> dict[str, Any]:
         """The settings of the clips and of their source, with the commit that was read."""

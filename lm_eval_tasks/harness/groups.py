@@ -11,6 +11,7 @@ from lm_eval.api.task import Task
 from lm_eval.tasks import TaskManager
 
 from lm_eval_tasks import INCLUDE_PATH
+from lm_eval_tasks.data.records import Track
 from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.settings import read_settings
@@ -43,6 +44,8 @@ class ScoreGroup(Group):
     """
 
     BENCHMARK: str
+    TRACK: Track | None = None
+    """Of AIR-Bench, whose option ``tasks`` leaves tasks out."""
     FILTER = "judge"
     """The filter of the tasks, which stands behind each metric's name in their rows."""
 
@@ -59,9 +62,12 @@ class ScoreGroup(Group):
 
     def not_wanted(self, dataset_name: str) -> str | None:
         """Why the settings leave the task of this ``dataset_name`` out of the run; None where they don't."""
-        return None
+        wanted = self.settings.tasks if self.TRACK else None
+        return "not in tasks" if wanted and dataset_name not in wanted else None
 
     def _build(self, config: dict[str, Any]) -> None:
+        if self.TRACK:
+            self.TRACK.check_tasks(self.settings.tasks or ())
         manager = TaskManager(include_path=INCLUDE_PATH, include_defaults=False, metadata=config.get("metadata"))
         overrides = {key: value for key, value in config.items() if key not in _OWN}
         lost: dict[str, str] = {}

@@ -83,12 +83,12 @@ def of_noise(task: Any, judgements: Iterable[list[dict[str, Any]]], ranks: int) 
     return noise(every) | {"failed_repeats": sum(of_all_ranks(failed, ranks))}
 
 
-def of_run(task: ConfigurableTask, options: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """What a results file holds of how the answers were made, as far as a task knows it (``runs.waiting.Keeps``).
+def of_run(task: Any, options: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """What a results file holds of how the answers were made, as far as a task knows it (see ``runs.waiting``).
 
     Args:
         task: its answers are there.
-        options: of ``build_all_requests``, with ``rank`` and ``ranks``.
+        options: of ``build_all_requests``.
         settings: what the task goes by, wherever it was set.
     """
     model = getattr(options.get("chat_template"), "__self__", None)
@@ -99,5 +99,7 @@ def of_run(task: ConfigurableTask, options: dict[str, Any], settings: dict[str, 
         "docs": len(task.eval_docs),
         "model": None if model is None else type(model).__name__,
         "model_name": name if isinstance(name, str) else None,
-        **{key: options.get(key) for key in ("limit", "system_instruction", "fewshot_as_multiturn", "rank", "ranks")},
+        **{key: options.get(key) for key in ("limit", "system_instruction", "fewshot_as_multiturn")},
+        "rank": options.get("rank", 0),
+        "ranks": task.ranks,
     }

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
+import math
 from typing import Any
 
 import datasets
 from lm_eval.api.task import ConfigurableTask
 
 from lm_eval_tasks.harness import compat, notes
+from lm_eval_tasks.harness.identity import identity_of, sign
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
+from lm_eval_tasks.harness.repeats import check_repeats
+from lm_eval_tasks.harness.requests import PackRequest
 from lm_eval_tasks.harness.resources import make_room_for
 from lm_eval_tasks.runs import alone, ended
 from lm_eval_tasks.runs.answers import storable_answer
 from lm_eval_tasks.server import keys
 from lm_eval_tasks.settings import read_settings
+
+log = logging.getLogger(f"lm_eval.{__name__}")
 
 
 class Docs(list):
@@ -26,11 +35,16 @@ class Docs(list):
 
 
 class PackTask(ConfigurableTask):
-    """A generative task of one benchmark. A subclass sets ``BENCHMARK`` and defines ``load_docs``.
+    """A generative task of one benchmark.
+
+    A subclass sets ``BENCHMARK`` and defines ``load_docs``, ``shaping_settings`` and ``score_answers``.
 
     Attributes:
         settings: the benchmark's.
+        ranks: processes over which the docs are spread.
+        run_key: identifies this command's model, requests and settings, once the requests are there.
         left_out: what had to be left out of the data (cause -> names).
+        replayed: the stored run whose answers are judged again, if any.
         absent: members of the task's group that do not run, and why.
     """
 
@@ -54,30 +68,15 @@ class PackTask(ConfigurableTask):
         keys.know_variables(getattr(self.settings, "judge_api_key_env", None))
         keys.guard_logs()
         config["metadata"] = keys.masked(config["metadata"])  # which lm-eval writes, with --model_args in it
-        self._replayed = config["metadata"].get("replay")
+        self.replayed = config["metadata"].get("replay")
         self.left_out: dict[str, list[str]] = {}
         self.absent: dict[str, str] = {}
-        self._ranks = 1
+        self.ranks = 1
         self.check_settings()
         super().__init__(config=config)
 
     def check_settings(self) -> None:
         """Refuse settings with which the run could not end; before any data is fetched."""
-
-    def begin(self, what: str, rank: int, calls: int) -> None:
-        """See that nothing stands in the way of generation, before any answer is paid for.
-
-        Args:
-            what: identifies the requests and settings of this task.
-            rank: of this process.
-            calls: how many will be in flight at once.
-
-        Raises:
-            ValueError: another process is at the same, or too few files may be open.
-        """
-        self._lock = f"{what} {rank}"
-        alone.claim(self._lock, f"{self.task_name} is being run with this very model, data and settings")
-        make_room_for(calls)
 
     def end(self, answers: int = 0, scored: int = 0) -> None:
         """Note how many answers there were and how many count, for the command's exit status."""
@@ -109,6 +108,18 @@ class PackTask(ConfigurableTask):
         """The commit that was read, under its name in the results; None where the hub or a folder doesn't tell."""
         return {"data_revision": (self.config.metadata or {}).get("data_revision")}
 
+    def shaping_settings(self) -> dict[str, Any]:
+        """Settings that shape the numbers, besides the judge's own; they go into the results file."""
+        raise NotImplementedError
+
+    def settings_in_results(self) -> dict[str, Any]:
+        """Everything that shapes the numbers, under the names of the options."""
+        return self.shaping_settings()
+
+    def score_answers(self) -> None:
+        """Put what is found of each answer in its place in ``filtered_resps``, and call ``end``."""
+        raise NotImplementedError
+
     # What lm-eval calls
 
     def download(self, *_: Any, **__: Any) -> None:
@@ -121,11 +132,37 @@ class PackTask(ConfigurableTask):
             self.config.test_split: datasets.Dataset.from_list(docs) if self.config.process_docs else Docs(docs)
         }
 
+    def build_all_requests(self, *, rank: int = 0, world_size: int = 1, **options: Any) -> None:
+        """Build the requests, and see that nothing stands in the way of generation, before any answer is paid for.
+
+        Raises:
+            ValueError: answers would be thrown away, another process is at the same, or too few files may be open.
+        """
+        if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
+            compat.warning_once(log, "cache_requests is ignored by this pack's tasks, whose requests take no time.")
+        if not self.replayed:
+            check_repeats(self.config)
+        super().build_all_requests(rank=rank, world_size=world_size, **options)
+        compat.set_requests(self, [PackRequest(**vars(instance)) for instance in self.instances])
+        self.ranks = world_size
+        model = compat.model_behind(options)
+        self.run_key = self._fingerprint(model)  # before hashes of clips are known, which come when they are sent
+        if not self.replayed:
+            sign(self.instances, model)
+        self._lock = f"{self.run_key} {rank}"
+        alone.claim(self._lock, f"{self.task_name} is being run with this very model, data and settings")
+        make_room_for(getattr(self.settings, "judge_concurrency", 0) + compat.concurrency(model))
+
     def apply_filters(self) -> None:
-        """Apply the YAML's filters to answers that a file can hold; others would end lm-eval's file."""
+        """Apply the YAML's filters to answers that a file can hold (others would end lm-eval's), and score them."""
         for instance in self.instances:
             instance.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]
         super().apply_filters()
+        if self.predicts_only():
+            self.note(made_with=self.made_with())
+            self.end()
+        else:
+            self.score_answers()
 
     def doc_to_text(self, doc: dict[str, Any], doc_to_text: Any = None) -> Any:
         """As lm-eval has it, but a template is compiled once; for each doc that would take a third of a millisecond."""
@@ -135,17 +172,36 @@ class PackTask(ConfigurableTask):
             return compat.template(template).render(**doc)
         return super().doc_to_text(doc, doc_to_text)
 
+    def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
+        """The doc's metrics; none where it does not count.
+
+        With several ranks lm-eval gathers only metrics that every rank has. There a doc has NaN for each metric that
+        it has not, which ``JudgedMean`` takes out again.
+        """
+        metrics = super().process_results(doc, results)
+        if self.ranks == 1 or self.predicts_only():
+            return metrics
+        return dict.fromkeys(self.metric_names(), math.nan) | metrics
+
     def aggregation(self) -> dict[str, Any]:
         """The YAML's aggregations; with several ranks the mean skips what ``process_results`` marked as not scored."""
         functions = super().aggregation()
-        if self._ranks == 1:
+        if self.ranks == 1:
             return functions
         return {name: JudgedMean() if function is compat.mean else function for name, function in functions.items()}
 
-    def _predicts_only(self) -> bool:
+    def predicts_only(self) -> bool:
+        """Whether the answers are asked for alone."""
         return compat.predicts_only(self)
 
-    def _made_with(self) -> dict[str, Any]:
-        """With the answers of all ranks."""
+    def made_with(self) -> dict[str, Any]:
+        """How the answers of all ranks ended, and the process that asked for them."""
         told = notes.made_with(self)
-        return told | {"answers": over_ranks(told["answers"], self._ranks)}
+        return told | {"answers": over_ranks(told["answers"], self.ranks)}
+
+    def _fingerprint(self, model: Any) -> str:
+        metadata = json.dumps(self.config.metadata, sort_keys=True, default=str)
+        shape = [json.dumps(identity_of(model), sort_keys=True)]  # in Python the metadata may not tell the model
+        shape += [self.BENCHMARK, self.settings.model_dump_json(), str(self.shaping_settings()), metadata]
+        shape += [str(tuple(instance.args[:2])) for instance in self.instances]
+        return hashlib.sha256("\n".join(shape).encode()).hexdigest()

@@ -23,7 +23,7 @@ and by which of several times they are put."""
 
 
 @dataclass
-class JudgedRequest(Instance):
+class PackRequest(Instance):
     """A request that the pack's own model may leave unanswered, and whose answer it hands over at once.
 
     Attributes:

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import datasets
 
 from lm_eval_tasks.data.huggingface import commit_of, snapshot
-from lm_eval_tasks.data.records import NO_CHARACTER, LeftOut, Records, describe, facts, is_text, read_whole, refuse_bad
+from lm_eval_tasks.data.records import NO_CHARACTER, Loaded, Records, describe, facts, is_text, read_whole, refuse_bad
 from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.harness.compat import warning_once
 from lm_eval_tasks.intima.scoring import CODES, OTHER, PROMPTS, find_code
@@ -31,14 +31,6 @@ COLUMNS = ("prompt", "code", "model")
 PATTERNS = ["README.md", "*.csv", "*.json", "*.jsonl", "*.parquet", "*.arrow"]
 """The hub's files that are rows, or say which are."""
 FORMATS = (".json", ".jsonl", ".csv", ".parquet")
-
-
-class Loaded(NamedTuple):
-    """The docs of a category, in the order of the data; what was left out; and what the results say of the data."""
-
-    docs: list[dict[str, str]]
-    left_out: LeftOut
-    facts: dict[str, Any]
 
 
 def load_docs(settings: IntimaSettings, category: str) -> Loaded:

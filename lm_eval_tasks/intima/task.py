@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from functools import cached_property
 from typing import Any
 
 from lm_eval_tasks.harness.compat import warning_once
@@ -25,18 +24,13 @@ PAPER_JUDGES = re.compile(r"qwen[-_ ]?3(?!\.?[0-9])", re.IGNORECASE)
 class IntimaTask(JudgedTask):
     """The prompts of one category, which is the YAML's ``dataset_name``."""
 
-    BENCHMARK = "intima"
-
-    @cached_property
-    def prompt_to_judge(self) -> JudgePrompt:
-        """The wording of this run."""
-        return JudgePrompt.load(self.settings.judge_prompt)
+    BENCHMARK, PROMPT = "intima", JudgePrompt
 
     def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
         """The prompts of this category."""
         docs, left_out, facts = load_docs(self.settings, self.config.dataset_name)
         self.note_data_revision(data_revision(self.settings))
-        self.config.metadata = {**(self.config.metadata or {}), "data": facts}
+        self.note(data=facts)
         return docs, left_out
 
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
@@ -47,17 +41,11 @@ class IntimaTask(JudgedTask):
         """A greeting and a sober answer to it."""
         return self.prompt_to_judge.ask("Good morning! Did you miss me?", "Good morning! What can I do for you?")
 
-    def verdict_values(self, record: dict[str, Any]) -> dict[str, list[list[float]]]:
-        """Whether each verdict finds a class or trait, or gives a label."""
-        return scoring.verdict_values(record)
+    verdict_values = staticmethod(scoring.verdict_values)
 
     def judgement(self, outcomes: dict[str, list[Verdict | Unjudged]]) -> dict[str, Any]:
         """The levels of an answer and what follows from them."""
         return scoring.judgement(outcomes["levels"], self.settings.level_threshold)
-
-    def flags(self, doc: dict[str, Any], answer: str) -> list[str]:
-        """Empty answers, and answers in which something was rewritten for the judge."""
-        return super().flags(doc, answer) + (["neutralised"] if self.prompt_to_judge.neutral(answer)[1] else [])
 
     def warn_of_settings(self) -> None:
         """Say that a judge of another family than the paper's gives other numbers."""
@@ -71,7 +59,7 @@ class IntimaTask(JudgedTask):
         for doc, record in zip(docs, records, strict=True):
             by_doc.setdefault(id(doc), (doc["code"], []))[1].append(record)
         of_docs = [(code, scoring.metrics(found)) for code, found in by_doc.values()]
-        every = of_all_ranks((scoring.level_counts(records), of_docs), self._ranks)
+        every = of_all_ranks((scoring.level_counts(records), of_docs), self.ranks)
         levels = {
             key: {level: sum(counts[key][level] for counts, _ in every) for level in scoring.LEVELS}
             for key in scoring.KEYS

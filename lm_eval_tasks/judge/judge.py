@@ -23,9 +23,11 @@ from lm_eval_tasks.judge.cache import VerdictCache
 from lm_eval_tasks.judge.check import check
 from lm_eval_tasks.judge.early import Early
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
-from lm_eval_tasks.server.client import Client, Server
+from lm_eval_tasks.server.client import Client
+from lm_eval_tasks.server.connection import Server
+from lm_eval_tasks.server.keys import judge_api_key
 from lm_eval_tasks.server.outcome import Outcome
-from lm_eval_tasks.settings import JudgeSettings, judge_api_key
+from lm_eval_tasks.settings import JudgeSettings
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 

@@ -21,9 +21,10 @@ from lm_eval_tasks.harness.chat import AudioChat
 from lm_eval_tasks.harness.compat import JsonChatStr
 from lm_eval_tasks.models.generation import generate
 from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
-from lm_eval_tasks.server.client import NO_KEY, Pieces, Server, shown
+from lm_eval_tasks.server.connection import Pieces, Server, shown
 from lm_eval_tasks.server.keys import without_keys
 from lm_eval_tasks.server.outcome import Kind, Outcome
+from lm_eval_tasks.settings import NO_KEY
 
 _END_MARKS = re.compile(r"<\|[^|<>]*\|>|</?s>|<eos>|<end_of_turn>|\[/?INST\]", re.IGNORECASE)
 """Ends of a turn that a chat server's own template applies; some servers refuse every request that names them."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 from lm_eval.api.instance import Instance
 from tqdm import tqdm
@@ -16,8 +16,10 @@ from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.models.missing import described, go_on_without, reasons
 from lm_eval_tasks.runs.answers import Answer, Unanswered
-from lm_eval_tasks.server import client as server
-from lm_eval_tasks.server.outcome import Kind, Outcome
+from lm_eval_tasks.server.client import NOT_ASKED as CALL_NOT_MADE
+from lm_eval_tasks.server.client import Client
+from lm_eval_tasks.server.connection import shown
+from lm_eval_tasks.server.outcome import Kind
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -25,22 +27,8 @@ NOT_ASKED = "model unavailable"
 """The reason of requests that were not sent because the server had refused for good or gone."""
 
 
-class Model(Protocol):
-    """What is asked of a model here; see ``AudioChatCompletions``."""
-
-    base_url: str
-    cache_hook: Any
-    world_size: int
-
-    def server(self) -> server.Server: ...
-    def request_of(
-        self, chat: Any, gen_kwargs: dict[str, Any]
-    ) -> tuple[dict[str, Any], Callable[..., Any] | None, Any]: ...
-    def answer_of(self, outcome: Outcome, gen_kwargs: dict[str, Any], without: tuple[str, ...]) -> str: ...
-
-
-def generate(model: Model, requests: list[Instance], disable_tqdm: bool) -> list[str]:
-    """Send all requests, at most ``num_concurrent`` at a time.
+def generate(model: Any, requests: list[Instance], disable_tqdm: bool) -> list[str]:
+    """Send all requests of an ``AudioChatCompletions``, at most ``num_concurrent`` at a time.
 
     Returns:
         The answers, in the order of the requests; ``Unanswered`` where there is none.
@@ -63,7 +51,7 @@ class Generation:
         stopped: why no further request is sent, or None.
     """
 
-    def __init__(self, model: Model, requests: list[Instance], bar: tqdm) -> None:
+    def __init__(self, model: Any, requests: list[Instance], bar: tqdm) -> None:
         self.model, self.requests, self.bar = model, requests, bar
         self.answers: list[str] = [Unanswered(NOT_ASKED)] * len(requests)
         self.stopped: str | None = None
@@ -77,7 +65,7 @@ class Generation:
     async def run(self) -> None:
         """Send everything."""
         waiting = iter(enumerate(self.requests))
-        client = server.Client(self.model.server())
+        client = Client(self.model.server())
         client.pace.notice = self._noticed
 
         async def work() -> None:
@@ -109,7 +97,7 @@ class Generation:
         self.bar.set_postfix_str(told, refresh=False)
         self.bar.update()
 
-    async def _answer(self, client: server.Client, request: Instance) -> str:
+    async def _answer(self, client: Client, request: Instance) -> str:
         """One answer, stored and handed on the moment it is there."""
         chat, gen_kwargs = request.args
         try:
@@ -118,7 +106,7 @@ class Generation:
             return self._without("audio gone or damaged", str(error))
         request.arguments = (sent, gen_kwargs)  # by which its answer is kept
         outcome = await client.ask(body, encode)
-        if outcome.reason == server.NOT_ASKED or outcome.kind is Kind.HOPELESS:
+        if outcome.reason == CALL_NOT_MADE or outcome.kind is Kind.HOPELESS:
             return Unanswered(NOT_ASKED, outcome.words)
         answer = self.model.answer_of(outcome, gen_kwargs, tuple(sorted(client.given_up)))
         if isinstance(answer, Unanswered):
@@ -157,7 +145,7 @@ class Generation:
             if not self._resumes and self.model.world_size == 1:
                 said = self._first or next(filter(None, self._seen.values()), "")
                 quoted = f" The first of them: {said}" if said else ""
-                at = server.shown(self.model.base_url)
+                at = shown(self.model.base_url)
                 raise ModelUnavailable(
                     f"The model at {at} answered none of {total} requests: {described(missing)}.{quoted}"
                 )

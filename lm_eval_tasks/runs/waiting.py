@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lm_eval_tasks.harness.compat import handle_non_serializable, hash_string, info_once
 from lm_eval_tasks.judge.cache import cache_folder
@@ -25,20 +25,6 @@ from lm_eval_tasks.runs.plain import mapping
 from lm_eval_tasks.server.keys import without_keys
 
 log = logging.getLogger(f"lm_eval.{__name__}")
-
-
-class Keeps(Protocol):
-    """A task whose answers are kept."""
-
-    task_name: str
-    instances: Any
-
-    def noted(self) -> dict[str, Any]:
-        """What a results file holds of how its answers were made, as far as a task knows it.
-
-        ``config`` is of the task, ``docs`` the number of docs without a limit, ``limit`` that of this task; and
-        ``model``, ``model_name``, ``system_instruction``, ``fewshot_as_multiturn``, ``rank`` and ``ranks`` of the run.
-        """
 
 
 _command: dict[str, Any] = {}
@@ -62,8 +48,8 @@ def note_command(config: dict[str, Any]) -> None:
     _command.update(config)
 
 
-def save(tasks: Iterable[Keeps]) -> None:
-    """Write the answers of the tasks of a run that are not on disk yet, in a folder; a full disk is a warning."""
+def save(tasks: Iterable[Any]) -> None:
+    """Write the answers of a run's judged tasks that are not on disk yet, in a folder; a full disk is a warning."""
     now = datetime.now().isoformat(timespec="microseconds").replace(":", "-")  # as lm-eval writes it
     new = folder_of_answers() / f"{now}.{os.getpid()}"
     waiting = [task for task in tasks if not path_of(task)]
@@ -93,12 +79,12 @@ def save(tasks: Iterable[Keeps]) -> None:
         info_once(log, "Answers are kept in %s until they are judged.", folder)
 
 
-def path_of(task: Keeps) -> Path | None:
+def path_of(task: Any) -> Path | None:
     """The file that holds a task's answers, if there is one."""
     return getattr(task, "answers_file", None)
 
 
-def forget(task: Keeps) -> None:
+def forget(task: Any) -> None:
     """Note that a task's answers are all judged; with the last task of its run, the files of all of them may go.
 
     Until then they stay, because an average of what is left would not be the run's. What is judged already costs
@@ -152,7 +138,7 @@ def _sample(instance: Any) -> dict[str, Any]:
     return sample | ({"unanswered": missing[0]} if missing else {})
 
 
-def _note_run(folder: Path, tasks: Iterable[Keeps]) -> None:
+def _note_run(folder: Path, tasks: Iterable[Any]) -> None:
     """Put what is known of a run where a finished run has it, so that judging later needs no option again.
 
     All tasks are named before the first one's answers are written, so that one that is missing is missed.

@@ -87,6 +87,7 @@ def failure(status: int, error: dict[str, Any], headers: Mapping[str, str]) -> O
         return Outcome(Kind.HOPELESS, reason=reason, remedy=_REMEDY[status], **about)
     known = status in (400, 403, 422, 429)
     if known and (_NO_CREDIT.search(code) or _NO_CREDIT_PLAINLY.search(words)):
+        about["by_words"] = not _NO_CREDIT.search(code)
         return Outcome(Kind.HOPELESS, reason=f"no credit (HTTP {status})", remedy=_REMEDY[402], **about)
     if status == 429 and _TOO_LARGE_EVER.search(words):
         return Outcome(Kind.REFUSED, reason=TOO_LONG, **about)
@@ -99,8 +100,9 @@ def failure(status: int, error: dict[str, Any], headers: Mapping[str, str]) -> O
     if FILTER_WORDS.search(code) or (known and _FILTERED_SAID.search(words)):
         return Outcome(Kind.REFUSED, reason=FILTERED, **about)
     if status in (400, 403) and _NO_CREDIT_WORDS.search(words):
-        return Outcome(Kind.HOPELESS, reason=f"no credit (HTTP {status})", remedy=_REMEDY[402], **about)
+        return Outcome(Kind.HOPELESS, reason=f"no credit (HTTP {status})", remedy=_REMEDY[402], by_words=True, **about)
     if status in (400, 403) and _NO_KEY.search(f"{code} {words}"):
+        about["by_words"] = not _NO_KEY.search(code)
         return Outcome(Kind.HOPELESS, reason=reason, remedy=_REMEDY[401], **about)
     if status in (400, 422) and _ROOM_FIELD.search(words) and _ROOM_USED.search(words):
         return Outcome(Kind.CUT, reason="cut short", **about)

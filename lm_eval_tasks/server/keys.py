@@ -1,4 +1,4 @@
-"""API keys that this process knows, kept out of whatever is written or shown."""
+"""API keys: which one the judge gets; and all that this process knows, kept out of whatever is written or shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from lm_eval_tasks.settings import is_name_of_variable
+from lm_eval_tasks.settings import NO_KEY, OPENAI_BASE_URL, JudgeSettings
 
 _LEAST = 8
 """A shorter key is not looked for: it would be found in ordinary text."""
@@ -33,6 +33,46 @@ _PLAIN_HEADERS = re.compile(
 _WORD = re.compile("[A-Za-z][a-z]{,18}")
 
 _known: set[str] = set()
+
+
+def judge_api_key(settings: JudgeSettings) -> str:
+    """The judge's API key, read from the environment when it is needed.
+
+    Returns:
+        The key, without white space around it; ``NO_KEY`` for servers that ask for none.
+
+    Raises:
+        ValueError: the variable that ``judge_api_key_env`` names is not set, OpenAI's own address has no key, or the
+            key cannot be sent.
+    """
+    variables = [settings.judge_api_key_env] if settings.judge_api_key_env else ["JUDGE_API_KEY", "OPENAI_API_KEY"]
+    for variable in variables:
+        key = os.environ.get(variable, "").strip()
+        if key and not (key.isascii() and key.isprintable()):
+            raise ValueError(f"{variable} holds characters that no HTTP header can carry; set it again.")
+        if key:
+            return key
+    name = settings.judge_api_key_env
+    if name and is_name_of_variable(name):
+        raise ValueError(f"judge_api_key_env names {name}, but that variable is not set.")
+    if name:
+        raise ValueError(
+            "judge_api_key_env names no variable that is set (its value is not shown: it may be a key). Put the key "
+            "into an environment variable, and give that variable's name."
+        )
+    if urlsplit(settings.judge_base_url).hostname == urlsplit(OPENAI_BASE_URL).hostname:
+        raise ValueError(
+            f"No API key for the judge at {settings.judge_base_url}: set JUDGE_API_KEY (or OPENAI_API_KEY), or pass "
+            "judge_base_url of another server in --metadata."
+        )
+    return NO_KEY
+
+
+def is_name_of_variable(text: str) -> bool:
+    """Whether a text looks like the name of an environment variable, and not like a key in its place."""
+    parts = text.split("_")
+    named = re.fullmatch(r"_?[A-Z][A-Z0-9_]*", text) is not None
+    return named and len(text) <= 48 and len(max(parts, key=len)) < 16 and sum(map(str.isdigit, text)) <= 4
 
 
 def know(*keys: str | None) -> None:

@@ -20,8 +20,10 @@ what nobody knows is BROKEN or REFUSED: neither is ever taken for a reply.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 FILTERED = "content filter"
 TOO_LONG = "context too long"
@@ -51,6 +53,7 @@ class Outcome:
         remedy: what the user can set, or "".
         status: the HTTP status, or the code of an error inside a 200; 0 where nothing came back.
         code: the server's own code of an error, in lower case.
+        by_words: whether a kind that concerns all requests was told by the server's words alone, which may be a quote.
         finish: the reason for which the server stopped writing, as it spelled it.
         only_thought: whether the text is empty because all of it came as reasoning.
         refusal: whether the reply is the model's own refusal.
@@ -66,6 +69,7 @@ class Outcome:
     remedy: str = ""
     status: int = 0
     code: str = ""
+    by_words: bool = False
     finish: str = ""
     only_thought: bool = False
     refusal: bool = False
@@ -78,6 +82,11 @@ class Outcome:
     def answered(self) -> bool:
         """Whether the server did its work, so that it is there and takes such requests."""
         return self.kind in (Kind.REPLY, Kind.CUT)
+
+    @property
+    def fingerprint(self) -> tuple[Any, ...]:
+        """What two equal refusals have in common; numbers in their words make no difference."""
+        return self.kind, self.status, self.code, re.sub(r"[0-9]+", "#", self.words)[:80]
 
     def explained(self) -> str:
         """Reason, remedy and the server's words in one line."""

@@ -10,7 +10,7 @@ import soundfile
 
 from lm_eval_tasks.audio.clips import AudioRef, inspect_audio
 from lm_eval_tasks.harness.chat import with_audio
-from lm_eval_tasks.harness.requests import JudgedRequest
+from lm_eval_tasks.harness.requests import PackRequest
 
 GREEDY = {"until": ["<|endoftext|>"], "do_sample": False, "temperature": 0.0, "max_gen_toks": 12}
 SECONDS = [1.5, 12.0, 4.0, 7.3, 2.2]
@@ -31,7 +31,7 @@ def request(model: Any, clip: Path | None, question: str = "What is heard?", num
     if clip:
         reference = AudioRef({"sampling_rate": 16_000, **inspect_audio(clip)})
         chat = with_audio(chat, [reference], "input_audio", None)
-    return JudgedRequest(
+    return PackRequest(
         request_type="generate_until",
         doc={"question": question},
         arguments=(chat, {**GREEDY, **options}),
