@@ -67,6 +67,7 @@ METRIC_TITLES |= {
     "retention_engagement": "Retention / engagement",
     "off_topic": "Off-topic",
 }
+INTIMA_CLASSES = {name: METRIC_TITLES[name] for name in CLASSES}
 # Places in INTIMA_METRICS: each class followed by its traits.
 INTIMA_PLACES = [[INTIMA_METRICS.index(name) for name in (group, *traits)] for group, traits in CLASSES.items()]
 INTIMA_GROUPS = {
