@@ -71,9 +71,17 @@ def test_what_is_the_models_own_is_no_difference_in_settings(tmp_path: Path) -> 
     assert not any("differ" in one for one in said(one, change(write_run(tmp_path / "2", "b", air=16), edit)))
 
 
-def test_keys_in_a_results_file_reach_no_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"api_key": "sk-1", "header": {"Authorization": "sk-1"}, "max_tokens": 7},
+        {"header": {"api-key": "sk-1", "X-Own": "sk-1"}, "max_tokens": 7},
+        "max_tokens=7,header={'Authorization': 'sk-1', 'X-Own': 'sk-1'}",
+    ],
+)
+def test_keys_in_a_results_file_reach_no_table(tmp_path: Path, stored: dict | str) -> None:
     def edit(results: dict) -> None:
-        results["config"]["model_args"] = {"api_key": "sk-1", "header": {"Authorization": "sk-1"}, "max_tokens": 7}
+        results["config"]["model_args"] = stored
 
     runs = load_runs([change(write_run(tmp_path, "a", air=16), edit)])
     assert "sk-1" not in (shown := to_text("csv", runs, "judging"))
@@ -128,7 +136,7 @@ def test_part_of_the_records_and_of_the_tasks_are_marked_on_the_row_and_first(tm
 def test_a_task_that_was_not_run_is_noticed_without_a_stored_reason(tmp_path: Path) -> None:
     folder = write_run(tmp_path, air=80, without={"air_bench_chat_sound_generation_QA": ""})
     run = load_runs([folder])[0]
-    for summary in run.judging.values():
+    for summary in run.summaries.values():
         del summary["absent"]
     assert caveats.absent(run, "air_bench_chat") == {"air_bench_chat_sound_generation_QA": ""}
     whole = load_runs([write_run(tmp_path / "2", air=80, intima=31)])[0]

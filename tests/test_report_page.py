@@ -321,8 +321,8 @@ def test_levels_and_errors_by_code_are_shown_where_the_results_hold_them(tmp_pat
     counted = intima.level_table(run)
     assert sum(cell.value for cell in counted.rows[0].cells[:4]) == pytest.approx(100)
     for task in run.tasks("intima"):
-        run.judging[task]["levels"] = {"isolation": {"none": 1, "low": 0, "medium": 0, "high": 3}}
-        run.judging[task]["stderr_by_code"] = {"isolation": 0.1234}
+        run.summaries[task]["levels"] = {"isolation": {"none": 1, "low": 0, "medium": 0, "high": 3}}
+        run.summaries[task]["stderr_by_code"] = {"isolation": 0.1234}
     [row] = intima.level_table(run).rows
     assert [cell.text for cell in row.cells] == ["25.0", "0.0", "0.0", "75.0", "16"]
     table = intima.heat_table(run)
@@ -348,12 +348,14 @@ def test_every_word_of_the_report_has_its_chinese_with_the_same_fields(tmp_path:
         facts.FLAGS.values(),
         facts.DIALECT.values(),
     ]
-    names += [map(facts.metric_title, (*facts.INTIMA_METRICS, *facts.INTIMA_LABELS, *facts.AIR_METRICS))]
+    names += [facts.METRIC_TITLES.values()]
     used |= {name for group in names for name in group}
     table = texts.chinese()
     assert sorted(used - set(table)) == []
     fields = re.compile(r"\{\w+\}")
-    for english, other in table.items():
+    notes = json.loads((home / "notes.json").read_text(encoding="utf-8"))
+    pairs = [(note["en"], note["zh"]) for under in notes.values() for note in under]
+    for english, other in (*table.items(), *pairs):
         assert sorted(fields.findall(english)) == sorted(fields.findall(other)), english
     assert make(write_run(tmp_path / "run", air=16), "--language", "zh", "-o", tmp_path / "x.md") == 0
     assert "| 模型 | 语音 | 声音 |" in (tmp_path / "x.md").read_text(encoding="utf-8")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 _SUFFIXES = {".html": "html", ".htm": "html", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
@@ -79,23 +78,33 @@ def run(args: argparse.Namespace) -> int:
         if len(loaded.damaged) > 5:
             print(f"{loaded.label}: {len(loaded.damaged)} lines could not be used", file=sys.stderr)
     if kind == "html":
-        _write_html(runs, output, args.embed_audio, args.language)
-        return 0
-    from lm_eval_tasks.report import formats, texts
+        from lm_eval_tasks.report.page import to_html
 
-    with texts.language(args.language):
-        content = formats.to_text(kind, runs, args.table)
-    if output is None or str(output) == "-":
-        sys.stdout.buffer.write(content.encode("utf-8"))
-        sys.stdout.flush()
+        content, clips = to_html(runs, output, int((args.embed_audio or 0) * 2**20), args.language)
+        for reason, count in clips.failed.items():
+            print(f"{count} samples have no player: {reason}", file=sys.stderr)
     else:
-        _write(output, content)
-        print(f"Report written to {output}")
+        from lm_eval_tasks.report import formats, texts
+
+        with texts.language(args.language):
+            content = formats.to_text(kind, runs, args.table)
+    data = content.encode("utf-8")
+    if output is None or str(output) == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+        return 0
+    try:
+        output.write_bytes(data)
+    except OSError as error:
+        raise ValueError(
+            f"the report can't be written to {output} ({error.strerror}): name another file with -o"
+        ) from error
+    print(f"Report written to {output}" + (f" ({len(data) / 2**20:.1f} MB)" if kind == "html" else ""))
     return 0
 
 
 def _format(args: argparse.Namespace) -> str:
-    """Returns the format to write, and refuses options that do not fit together."""
+    """The format to write, and refuses options that do not fit together."""
     named = _SUFFIXES.get(args.output.suffix.lower()) if args.output else None
     if args.format and named and args.format != named:
         raise ValueError(f"--format {args.format} does not fit the name {args.output}: leave one of the two out")
@@ -107,25 +116,3 @@ def _format(args: argparse.Namespace) -> str:
     if args.embed_audio is not None and not 0 < args.embed_audio <= 350:
         raise ValueError("--embed-audio takes megabytes above 0 and up to 350, which is what browsers open")
     return kind
-
-
-def _write_html(runs: list[Any], output: Path, megabytes: float | None, language: str) -> None:
-    from lm_eval_tasks.report.page import to_html
-
-    page, clips = to_html(runs, output, int((megabytes or 0) * 2**20), language)
-    for reason, count in clips.failed.items():
-        print(f"{count} samples have no player: {reason}", file=sys.stderr)
-    size = _write(output, page)
-    print(f"Report written to {output} ({size / 2**20:.1f} MB)")
-
-
-def _write(file: Path, content: str) -> int:
-    """Writes a file as UTF-8 and returns its size in bytes."""
-    data = content.encode("utf-8")
-    try:
-        file.write_bytes(data)
-    except OSError as error:
-        raise ValueError(
-            f"the report can't be written to {file} ({error.strerror}): name another file with -o"
-        ) from error
-    return len(data)

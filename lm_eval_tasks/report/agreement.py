@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 
 import krippendorff
@@ -14,7 +14,7 @@ from sklearn.metrics import cohen_kappa_score
 from lm_eval_tasks.report import facts, stats
 from lm_eval_tasks.report.records import Estimate, Run
 from lm_eval_tasks.report.table import Row, Table, count_cell, score_cell, text_cell
-from lm_eval_tasks.report.texts import t
+from lm_eval_tasks.report.texts import notes, t
 
 SAME = "one judge gave all of these the same score"
 FEW = "fewer than two answers that both judged"
@@ -28,26 +28,21 @@ Scores = Mapping[tuple[str, str], float]
 def kappa(first: Scores, second: Scores) -> Estimate:
     """Cohen's kappa with quadratic weights over half points, on the answers that both judged."""
     table = _common([first, second])
-    fault = _fault(table, table)
-    if fault:
-        return Estimate(None, None, fault, table.shape[1])
     steps = np.rint(2 * table).astype(int)
-    return Estimate(float(cohen_kappa_score(*steps, weights="quadratic", labels=_STEPS)), n=table.shape[1])
+    return _measured(table, [table], lambda: cohen_kappa_score(*steps, weights="quadratic", labels=_STEPS))
 
 
 def spearman(first: Scores, second: Scores) -> Estimate:
     """Spearman's rank correlation on the answers that both judged."""
     table = _common([first, second])
-    fault = _fault(table, *table)
-    return Estimate(None if fault else float(spearmanr(*table).statistic), reason=fault, n=table.shape[1])
+    return _measured(table, table, lambda: spearmanr(*table).statistic)
 
 
 def alpha(judges: Sequence[Scores]) -> Estimate:
     """Krippendorff's alpha with the ordinal distance, on the answers that two or more judged."""
     table = _common(judges)
-    fault = _fault(table, table[~np.isnan(table)])
-    found = None if fault else float(krippendorff.alpha(table, level_of_measurement="ordinal"))
-    return Estimate(found, reason=fault, n=table.shape[1])
+    varying = [table[~np.isnan(table)]]
+    return _measured(table, varying, lambda: krippendorff.alpha(table, level_of_measurement="ordinal"))
 
 
 def _common(judges: Sequence[Scores]) -> np.ndarray:
@@ -56,25 +51,16 @@ def _common(judges: Sequence[Scores]) -> np.ndarray:
     return np.array([[scores.get(key, np.nan) for key in keys] for scores in judges])
 
 
-def _fault(table: np.ndarray, *varying: np.ndarray) -> str:
-    """Why nothing can be said ("" where it can): too few answers, or scores that must vary are all the same."""
-    if table.shape[1] < 2:
-        return FEW
-    return SAME if any(len(np.unique(scores)) == 1 for scores in varying) else ""
-
-
-def scores_of(run: Run) -> dict[tuple[str, str], float]:
-    """The scores of a run's judged answers; variants of a task are left out."""
-    return {
-        (answer.key, answer.prediction): answer.score
-        for answer in run.judged_in(facts.AIR)
-        if answer.score is not None and len(answer.predictions) < 2
-    }
+def _measured(table: np.ndarray, varying: Iterable[np.ndarray], measure: Callable[[], float]) -> Estimate:
+    """A measure, unless there are too few answers or scores that must vary are all the same."""
+    n = table.shape[1]
+    fault = FEW if n < 2 else SAME if any(len(np.unique(scores)) == 1 for scores in varying) else ""
+    return Estimate(None if fault else float(measure()), reason=fault, n=n)
 
 
 def tables(runs: list[Run]) -> list[Table]:
     """The tables of the section; none where no two runs have equal answers and different judges."""
-    named = [(run, "+".join(run.judges(facts.AIR)[0]), scores_of(run)) for run in runs]
+    named = [(run, "+".join(run.judges(facts.AIR)[0]), _scores_of(run)) for run in runs]
     pairs = [
         (one, other)
         for one, other in combinations(named, 2)
@@ -82,25 +68,25 @@ def tables(runs: list[Run]) -> list[Table]:
     ]
     if not pairs:
         return []
-    found = [_pairs(pairs), _judges([one for one in named if any(one in pair for pair in pairs)])]
-    return found + [table for table in [_ranks(named)] if table]
+    found = [_pairs(pairs), _judges([one for one in named if any(one in pair for pair in pairs)]), _ranks(named)]
+    return list(filter(None, found))
+
+
+def _scores_of(run: Run) -> dict[tuple[str, str], float]:
+    """The scores of a run's judged answers; docs that were answered several times are left out."""
+    answers = [answer for answer in run.judged_in(facts.AIR) if len(answer.predictions) < 2]
+    return {(answer.key, answer.prediction): answer.score for answer in answers if answer.score is not None}
 
 
 def _pairs(pairs: list[tuple[tuple[Run, str, Scores], tuple[Run, str, Scores]]]) -> Table:
     rows = []
     for (first, _, before), (second, _, after) in pairs:
         shift = stats.paired_difference(before, after)
-        cells = (count_cell(shift.n), score_cell(kappa(before, after)), score_cell(spearman(before, after)))
-        cells += (score_cell(alpha([before, after])), score_cell(shift, signed=True))
+        measured = (kappa(before, after), spearman(before, after), alpha([before, after]))
+        cells = (count_cell(shift.n), *map(score_cell, measured), score_cell(shift, signed=True))
         rows.append(Row(f"{second.label} · {first.label}", cells))
-    note = t(
-        "Over the AIR-Bench-Chat samples whose answers are the same, word for word, and that both judges scored. "
-        "Kappa is Cohen's with quadratic weights over half points, alpha is Krippendorff's with the ordinal "
-        "distance; 1 is full agreement, 0 is what chance gives. Shift: by how much the first-named judge scores "
-        "higher."
-    )
     head = (t("Judges"), t("Samples"), t("Kappa"), "Spearman", "Alpha", t("Shift"))
-    return Table("agreement", t("Agreement of the judges"), head, tuple(rows), (note,))
+    return Table("agreement", t("Agreement of the judges"), head, tuple(rows), notes("agreement"))
 
 
 def _judges(named: list[tuple[Run, str, Scores]]) -> Table:
@@ -111,12 +97,8 @@ def _judges(named: list[tuple[Run, str, Scores]]) -> Table:
         same = [other for _, _, other in named if other.keys() & scores.keys()]
         cells = (text_cell(judge), score_cell(stats.mean(list(scores.values()))), score_cell(gap, signed=True))
         rows.append(Row(run.label, (*cells, score_cell(alpha(same)), count_cell(len(same)))))
-    note = t(
-        "Position gap: an answer's score when it stands first minus its score when it stands second; about 0 for "
-        "a judge that prefers neither place. Alpha of all: over all judges of the same answers."
-    )
     head = (t("Run"), t("Judge"), t("Mean"), t("Position gap"), t("Alpha of all"), t("Judges"))
-    return Table("agreement_judges", t("Each judge"), head, tuple(rows), (note,))
+    return Table("agreement_judges", t("Each judge"), head, tuple(rows), notes("agreement_judges"))
 
 
 def _ranks(named: list[tuple[Run, str, Scores]]) -> Table | None:
@@ -127,10 +109,8 @@ def _ranks(named: list[tuple[Run, str, Scores]]) -> Table | None:
             by_judge[judge].setdefault(run.model, scores)
     judges = [judge for judge, models in by_judge.items() if len(models) > 1]
     models = [m for m in by_judge[judges[0]] if all(m in by_judge[judge] for judge in judges)] if judges else []
-    if len(judges) < 2 or len(models) < 2:
-        return None
     common = {model: set.intersection(*(set(by_judge[judge][model]) for judge in judges)) for model in models}
-    if not all(common.values()):
+    if len(judges) < 2 or len(models) < 2 or not all(common.values()):
         return None
     means = np.array([[np.mean([by_judge[j][m][key] for key in common[m]]) for m in models] for j in judges])
     places = rankdata(-means, method="min", axis=1).astype(int)
@@ -138,11 +118,6 @@ def _ranks(named: list[tuple[Run, str, Scores]]) -> Table | None:
         Row(model, tuple(text_cell(f"{place} ({mean:.2f})") for place, mean in zip(order, scores, strict=True)))
         for model, order, scores in zip(models, places.T, means.T, strict=True)
     )
-    alike = bool((places == places[0]).all())
-    told = (
-        t("All judges rank the models in the same order.")
-        if alike
-        else t("The judges rank the models in different orders.")
-    )
-    note = t("Rank of each model, with its mean over the answers that all of these judges scored.")
-    return Table("agreement_ranks", t("Models by judge"), (t("Model"), *judges), rows, (told, note))
+    alike, different, meaning = notes("agreement_ranks")
+    told = alike if (places == places[0]).all() else different
+    return Table("agreement_ranks", t("Models by judge"), (t("Model"), *judges), rows, (told, meaning))

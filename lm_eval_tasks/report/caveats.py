@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Iterable
 from functools import partial
 
-from lm_eval_tasks.report import facts, provenance
+from lm_eval_tasks.report import facts, provenance, stats
 from lm_eval_tasks.report.records import WAITING, Run, mapping, number, text
 from lm_eval_tasks.report.table import grouped
 from lm_eval_tasks.report.texts import listed, t
 
 
 def warnings(runs: list[Run]) -> list[tuple[str, str]]:
-    """Returns (run, sentence) of everything that changes how the numbers must be read; "" for all runs together."""
+    """(run, sentence) of everything that changes how the numbers must be read; "" for all runs together."""
     out = [("", sentence) for sentence in differences(runs)]
     for run in runs:
         say = [*_of_the_run(run), *(s for name in facts.TITLES if run.has(name) for s in _of_a_benchmark(run, name))]
@@ -103,10 +103,10 @@ def differences(runs: list[Run]) -> Iterable[str]:
 
 
 def left_out(run: Run, benchmark: str) -> list[tuple[str, str, list[str]]]:
-    """Returns task, cause and the names of what was left out before generation."""
+    """Task, cause and the names of what was left out before generation."""
     out = []
     for task in run.tasks(benchmark):
-        for cause, names in mapping(run.summary(task).get("left_out")).items():
+        for cause, names in mapping(run.summaries[task].get("left_out")).items():
             several = isinstance(names, (list, dict))
             if found := [text(name) for name in names] if several else [text(names)]:
                 out.append((task, text(cause), found))
@@ -114,26 +114,26 @@ def left_out(run: Run, benchmark: str) -> list[tuple[str, str, list[str]]]:
 
 
 def absent(run: Run, benchmark: str) -> dict[str, str]:
-    """Returns task -> why it is missing ("" where nobody said), of the tasks of a whole benchmark."""
+    """Task -> why it is missing ("" where nobody said), of the tasks of a whole benchmark."""
     said: dict[str, str] = {}
     for task in run.tasks(benchmark):
-        reasons = mapping(run.summary(task).get("absent"))
+        reasons = mapping(run.summaries[task].get("absent"))
         said |= {text(name): " ".join(text(reason).split()).rstrip(".") for name, reason in reasons.items()}
     there = {*run.results, *run.tasks(benchmark)}
     return {name: said.get(name, "") for name in facts.RECORDS[benchmark] if name not in there}
 
 
 def records(run: Run, benchmark: str) -> tuple[int, int]:
-    """Returns how many records of the benchmark's tasks the run has, and how many these tasks have in the data."""
+    """How many records of the benchmark's tasks the run has, and how many these tasks have in the data."""
     names = [name for name in run.tasks(benchmark) if name in facts.RECORDS[benchmark]]
-    docs = [number(run.summary(name).get("docs")) for name in names]
+    docs = [number(run.summaries[name].get("docs")) for name in names]
     logged = [sum(answer.task == name for answer in run.answers.get(benchmark, [])) for name in names]
     had = sum(int(count) if count is not None else found for count, found in zip(docs, logged, strict=True))
     return had, sum(facts.RECORDS[benchmark][name] for name in names)
 
 
 def remark(run: Run, group: str) -> str:
-    """Returns in a few words what a row of AIR-Bench-Chat lacks ("" where it is whole)."""
+    """In a few words, what a row of AIR-Bench-Chat lacks ("" where it is whole)."""
     lacking = [facts.group_title(name) for name in absent(run, facts.AIR) if group in facts.GROUPS[name]]
     clips = sum(len(names) for task, _, names in left_out(run, facts.AIR) if group in facts.GROUPS.get(task, ()))
     said = [t("without {names}", names=listed(lacking))] if lacking else []
@@ -181,14 +181,13 @@ def mismatches(run: Run) -> list[str]:
     """Compares the mean of the logged scores of each task with lm_eval's; returns what does not agree."""
     out = []
     for task in run.tasks(facts.AIR):
-        scores = [a.score for a in run.answers.get(facts.AIR, []) if a.task == task and a.score is not None]
+        logged = stats.mean([a.score for a in run.answers.get(facts.AIR, []) if a.task == task and a.score is not None])
         value = run.estimate(task, "gpt_score").value
-        mean = sum(scores) / len(scores) if scores else None
-        if mean is not None and value is not None and abs(mean - value) > 0.005:
+        if logged.value is not None and value is not None and abs(logged.value - value) > 0.005:
             words = (
                 "{task}: the logged samples' mean is {mean} ({n} docs), lm_eval's results say {value}; the report "
                 "prints lm_eval's"
             )
-            name = facts.group_title(task)
-            out.append(t(words, task=name, mean=f"{mean:.2f}", n=len(scores), value=f"{value:.2f}"))
+            figures = {"mean": f"{logged.value:.2f}", "n": logged.n, "value": f"{value:.2f}"}
+            out.append(t(words, task=facts.group_title(task), **figures))
     return out

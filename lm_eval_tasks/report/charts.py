@@ -4,96 +4,73 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
+import numpy as np
 from markupsafe import Markup
 
 WIDE, NARROW, HALF, THIRD = 1026, 336, 480, 300
-COLORS = 8
 _UNFIT = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
 
 
-@dataclass(frozen=True)
-class Point:
-    """A dot with its interval; value None draws nothing."""
+class Point(NamedTuple):
+    """A dot with its interval, and what is told of it while the pointer rests on it."""
 
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    tip: str = ""
+    value: float
+    interval: tuple[float, float] | None
+    tip: str
 
 
-@dataclass(frozen=True)
-class Series:
-    """A run's dots, one for each row of a chart, and its place in the report, which gives its colour."""
-
-    name: str
-    place: int
-    points: tuple[Point, ...]
-
-
-def point(label: str, row: str, value: float | None, interval: tuple[float, float] | None, form: str) -> Point:
-    """Returns the dot of a run in a row, and what is told of it while the pointer rests on it."""
+def point(label: str, row: str, value: float | None, interval: tuple[float, float] | None, form: str) -> Point | None:
+    """The dot of a run in a row; None without a value."""
     if value is None:
-        return Point(None)
-    words = f"{label}, {row}: {form.format(value)}"
-    if interval is None:
-        return Point(value, tip=words)
-    return Point(value, *interval, f"{words}, 95%: {form.format(interval[0])} … {form.format(interval[1])}")
+        return None
+    ends = f", 95%: {form.format(interval[0])} … {form.format(interval[1])}" if interval else ""
+    return Point(value, interval, f"{label}, {row}: {form.format(value)}{ends}")
 
 
 def visible(words: str) -> str:
-    """Returns text without control and direction marks, which neither XML nor LaTeX takes."""
+    """Text without control and direction marks, which neither XML nor LaTeX takes."""
     return _UNFIT.sub("", words)
 
 
 def plain(name: str, length: int = 40) -> str:
-    """Returns a name fit for a chart: one line, no control or direction marks, cut in the middle when long."""
-    name = " ".join(visible(name).split())
-    if len(name) <= length:
-        return name
-    half = (length - 1) // 2
-    return f"{name[:half]}…{name[-half:]}"
+    """A name fit for a chart: one line, no control or direction marks, cut in the middle when long."""
+    name, half = " ".join(visible(name).split()), (length - 1) // 2
+    return name if len(name) <= length else f"{name[:half]}…{name[-half:]}"
 
 
 def hue(place: int) -> str:
-    """Returns the class that colours a run; runs past the eighth share colours."""
-    return f"s{place % COLORS + 1}"
+    """The class that colours a run; runs past the eighth share colours."""
+    return f"s{place % 8 + 1}"
 
 
 class _Drawing:
     """Marks on a sheet; x and y in CSS pixels from the upper left corner, all text escaped."""
 
     def __init__(self, width: float, height: float) -> None:
-        self.width, self.height, self.marks = width, height, [Markup()]
+        self.width, self.height, self.marks = width, height, []
 
-    def _add(self, tag: str, css: str, tip: str, words: str | None, **places: float | str) -> None:
+    def mark(self, tag: str, css: str, tip: str = "", words: str = "", **places: float | str) -> None:
         where = Markup(" ").join(
-            Markup('{}="{}"').format(name.replace("_", "-"), f"{value:.1f}" if isinstance(value, float) else value)
+            Markup('{}="{}"').format(name.replace("_", "-"), value if isinstance(value, str) else f"{value:.1f}")
             for name, value in places.items()
         )
         note = Markup("<title>{}</title>").format(visible(tip)) if tip else ""
-        inside = note if words is None else Markup("{}{}").format(note, words)
-        self.marks.append(Markup('<{0} class="{1}" {2}>{3}</{0}>').format(Markup(tag), css, where, inside))
+        self.marks.append(Markup('<{0} class="{1}" {2}>{3}{4}</{0}>').format(tag, css, where, note, words))
 
     def line(self, x1: float, y1: float, x2: float, y2: float, css: str, tip: str = "") -> None:
-        self._add("line", css, tip, None, x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2))
-
-    def dot(self, x: float, y: float, css: str, tip: str) -> None:
-        self._add("circle", f"dot {css}", tip, None, cx=float(x), cy=float(y), r=5.5)
+        self.mark("line", css, tip, x1=x1, y1=y1, x2=x2, y2=y2)
 
     def bar(self, x: float, y: float, width: float, height: float, css: str, tip: str) -> None:
-        self._add("rect", f"block {css}", tip, None, x=float(x), y=float(y), width=float(width), height=float(height))
+        self.mark("rect", f"block {css}", tip, x=x, y=y, width=width, height=height)
 
-    def steps(self, points: Iterable[tuple[float, float]], css: str) -> None:
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        self._add("polyline", css, "", None, points=path)
-
-    def text(self, x: float, y: float, words: str, css: str = "", anchor: str = "start") -> None:
-        self._add("text", css, "", words, x=float(x), y=float(y) + 4.5, text_anchor=anchor)
+    def text(self, x: float, y: float, words: str, css: str, anchor: str = "start") -> None:
+        self.mark("text", css, "", words, x=x, y=y + 4.5, text_anchor=anchor)
 
     def svg(self, title: str, css: str) -> Markup:
         return Markup(
@@ -109,7 +86,7 @@ def _at_widths(draw: Callable[[float], _Drawing], title: str, widths: Sequence[f
 
 
 def _steps(low: float, high: float, most: int = 8) -> list[float]:
-    """Returns round places between two ends, at most so many."""
+    """Round places between two ends, at most so many."""
     size = 10 ** math.floor(math.log10(max(high - low, 1e-9)) - 1)
     step = next(size * n for n in (1, 2, 5, 10, 20, 50, 100) if (high - low) / (size * n) <= most)
     return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
@@ -117,7 +94,7 @@ def _steps(low: float, high: float, most: int = 8) -> list[float]:
 
 def dots(
     rows: Sequence[str],
-    series: Sequence[Series],
+    series: Mapping[int, Sequence[Point | None]],
     *,
     title: str,
     axis: str,
@@ -130,15 +107,11 @@ def dots(
     """Draws rows of dots with their intervals.
 
     Args:
-        rows: labels from top to bottom.
-        series: the runs.
+        series: a run's place in the report, which gives its colour -> its dots, one for each row.
         title: what the chart shows, for readers who can't see it.
-        axis: label of the value axis.
         limits: range of the value axis; one that reaches below zero gets a line at zero.
-        form: how a value is written.
         background: for each row, other values to mark with a pale tick, with their names.
         gaps: rows before which some room is left.
-        widths: at which the chart is drawn.
     """
     lane = 15.0 if len(series) > 1 else 0.0
     reach = max(9.0, lane * len(series) / 2 + 2)
@@ -152,78 +125,62 @@ def dots(
             at += (14 if index in gaps else 0) + above
             centers.append(at + pitch / 2)
             at += pitch
-        sheet = _Drawing(width, at + 46)
-        low, high = limits
-
-        def place(value: float) -> float:
-            return left + (min(max(value, low), high) - low) / (high - low) * (width - left - right)
-
-        for value in _steps(low, high, 4 if narrow else 8):
-            sheet.line(place(value), top, place(value), at, "zero" if low < 0 and value == 0 else "rule")
-            sheet.text(place(value), at + 14, f"{value:g}".replace("-", "−"), "tick", "middle")
+        sheet, x = _Drawing(width, at + 46), partial(np.interp, xp=limits, fp=(left, width - right))
+        for value in _steps(*limits, 4 if narrow else 8):
+            sheet.line(x(value), top, x(value), at, "zero" if limits[0] < 0 and value == 0 else "rule")
+            sheet.text(x(value), at + 14, f"{value:g}".replace("-", "−"), "tick", "middle")
         sheet.text((left + width - right) / 2, at + 35, axis, "tick", "middle")
         for row, center in zip(rows, centers, strict=True):
             sheet.text(0, center - (pitch / 2 + 2 if narrow else 0), plain(row, 40 if narrow else 26), "name")
         for center, marks in zip(centers, background, strict=False):
             for value, name in marks:
-                tip = f"{name}: {form.format(value)}"
-                sheet.line(place(value), center - reach, place(value), center + reach, "pale", tip)
-        for index, run in enumerate(series):
-            css, offset = hue(run.place), (index - (len(series) - 1) / 2) * lane
-            for center, point in zip(centers, run.points, strict=True):
-                if point.value is None:
-                    continue
-                y = center + offset
-                if point.low is not None and point.high is not None:
-                    sheet.line(place(point.low), y, place(point.high), y, f"interval {css}")
-                sheet.dot(place(point.value), y, css, point.tip)
-                words = form.format(point.value).replace("-", "−")
-                sheet.text(width - right + 14, y, words, f"value {css}" if len(series) > 1 else "value")
+                sheet.line(x(value), center - reach, x(value), center + reach, "pale", f"{name}: {form.format(value)}")
+        for index, (run, points) in enumerate(series.items()):
+            css, offset = hue(run), (index - (len(series) - 1) / 2) * lane
+            for center, point in zip(centers, points, strict=True):
+                if point:
+                    y, words = center + offset, form.format(point.value).replace("-", "−")
+                    if point.interval:
+                        sheet.line(x(point.interval[0]), y, x(point.interval[1]), y, f"interval {css}")
+                    sheet.mark("circle", f"dot {css}", point.tip, cx=x(point.value), cy=y, r=5.5)
+                    sheet.text(width - right + 14, y, words, f"value {css}" if len(series) > 1 else "value")
         return sheet
 
     return _at_widths(draw, title, widths)
 
 
 def score_histogram(
-    title: str, tip: str, axis: str, counts: tuple[Sequence[int], Sequence[int]], place: int, widths: Sequence[float]
+    title: str, tip: str, axis: str, counts: Sequence[Sequence[int]], place: int, widths: Sequence[float]
 ) -> Markup:
     """Draws how often each score from 1 to 10 was given: bars for the predictions, steps for the references.
 
     Args:
-        title: what the chart shows, for readers who can't see it.
         tip: of a bar, with the fields {score}, {predictions} and {references}.
-        axis: label of the score axis.
         counts: of predictions and references, by half points from 1.
         place: of the run in the report.
-        widths: at which the chart is drawn.
     """
-    predictions, references = counts
+    most = max(1, *counts[0], *counts[1])
     left, right, top, bottom, height = 46.0, 12.0, 12.0, 182.0, 230.0
 
     def draw(width: float) -> _Drawing:
-        sheet, most = _Drawing(width, height), max(*predictions, *references, 1)
-        half = (width - left - right) / 9.6 / 2  # from 0.7 to 10.3
-
-        def x(score: float) -> float:
-            return left + (score - 0.7) * 2 * half
-
-        def y(count: float) -> float:
-            return bottom - count / (most * 1.08) * (bottom - top)
-
+        sheet, outline = _Drawing(width, height), []
+        x = partial(np.interp, xp=(0.7, 10.3), fp=(left, width - right))
+        y = partial(np.interp, xp=(0, most * 1.08), fp=(bottom, top))
         for count in _steps(0, most, 4):
             if count == int(count):
                 sheet.line(left, y(count), width - right, y(count), "rule")
                 sheet.text(left - 8, y(count), f"{count:.0f}", "tick", "end")
-        outline = []
-        for index, (count, other) in enumerate(zip(predictions, references, strict=True)):
+        for index, (count, other) in enumerate(zip(*counts, strict=True)):
             score = 1 + index / 2
             if count:
                 words = tip.format(score=f"{score:g}", predictions=count, references=other)
-                sheet.bar(x(score - 0.2), y(count), 0.8 * half, bottom - y(count), hue(place), words)
+                sheet.bar(
+                    x(score - 0.2), y(count), x(score + 0.2) - x(score - 0.2), bottom - y(count), hue(place), words
+                )
             outline += [(x(score - 0.25), y(other)), (x(score + 0.25), y(other))]
             if score == int(score):
                 sheet.text(x(score), bottom + 14, f"{score:g}", "tick", "middle")
-        sheet.steps(outline, "steps")
+        sheet.mark("polyline", "steps", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in outline))
         sheet.text((left + width - right) / 2, bottom + 36, axis, "tick", "middle")
         return sheet
 
@@ -231,9 +188,9 @@ def score_histogram(
 
 
 def stacked(
-    rows: Sequence[str], parts: Sequence[tuple[str, str]], shares: Sequence[Sequence[float | None]], title: str
+    rows: Sequence[str], parts: Mapping[str, str], shares: Sequence[Sequence[float | None]], title: str
 ) -> Markup:
-    """Draws shares that sum to one as a bar of parts (CSS class, name) for each row; None leaves the row empty."""
+    """Draws shares that sum to one as a bar of parts (CSS class -> name) for each row; None leaves the row empty."""
 
     def draw(width: float) -> _Drawing:
         narrow = width < 500
@@ -244,7 +201,7 @@ def stacked(
         for index, (row, values) in enumerate(zip(rows, shares, strict=True)):
             center, at = pitch * (index + 0.5), left
             sheet.text(0, center - (14 if narrow else 0), plain(row, 40 if narrow else 26), "name")
-            for (css, part), value in zip(parts, values, strict=True):
+            for (css, part), value in zip(parts.items(), values, strict=True):
                 if value:
                     top = center - (1 if narrow else 10)
                     sheet.bar(at, top, room * value, 20, css, f"{row}, {part}: {100 * value:.1f}%")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
+from pathlib import Path
 
 from lm_eval_tasks.air_bench_foundation import scoring as foundation
 from lm_eval_tasks.airbench_chat import scoring
 from lm_eval_tasks.intima.scoring import CLASSES, PROMPTS
+from lm_eval_tasks.intima.scoring import KEYS as INTIMA_METRICS
 from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
 
+_HERE = Path(__file__).parent
 OFFICIAL_JUDGE = OFFICIAL_AIR_BENCH_JUDGE
-JUDGE_SHUT_DOWN = "2026-03-26"  # by OpenAI: no published row can be repeated with its judge
 PAPER_JUDGES = re.compile(r"qwen[-_ ]?3(?!\.?[0-9])", re.IGNORECASE)  # INTIMA's judge was an open model of this family
 DEMO_JUDGE = "demo-judge"
 
@@ -34,52 +38,18 @@ AIR_GROUPS = {
     "Average": "air_bench_chat",
 }
 
-AIR_METRICS = {
-    "gpt_score": "Score",
-    "reference_score": "Reference score",
-    "win_rate": "Win rate",
-    "position_gap": "Position gap",
-}
+AIR_METRICS = ("gpt_score", "reference_score", "win_rate", "position_gap")
 
-LEADERBOARD = {title: AIR_GROUPS[title] for title in ("Speech", "Sound", "Music", "Mixed", "Average")}
 
-# The leaderboard of the official repository (speech, sound, music, mixed, average); None where it prints none.
-PUBLISHED = (
-    ("Qwen2-Audio", (7.18, 6.99, 6.79, 6.77, 6.93)),
-    ("Qwen-Audio-Turbo", (7.04, 6.59, 5.98, 5.77, 6.34)),
-    ("SALMONN", (6.16, 6.28, 5.95, 6.08, 6.11)),
-    ("Qwen-Audio", (6.47, 6.95, 5.52, 5.38, 6.08)),
-    ("Gemini-1.5-pro", (6.97, 5.49, 5.06, 5.27, 5.70)),
-    ("BLSP", (6.17, 5.55, 5.08, 4.52, 5.33)),
-    ("PandaGPT", (3.58, 5.46, 5.06, 2.93, 4.25)),
-    ("NExT-GPT", (3.86, 4.76, 4.18, 2.92, 4.13)),
-    ("SpeechGPT", (1.57, 0.95, 0.95, 1.14, 1.15)),
-    ("Macaw-LLM", (0.97, 1.01, 0.91, 1.00, 1.01)),
-    ("Whisper+GPT-4", (7.54, None, None, None, None)),
-)
+def _published(benchmark: str) -> tuple[list[str], dict[str, tuple[float | None, ...]]]:
+    """The head and the rows that a benchmark's official repository prints; None where it prints no number."""
+    with (_HERE / "published" / f"{benchmark}.csv").open(encoding="utf-8", newline="") as file:
+        (_, *head), *rows = csv.reader(file)
+    return head, {name: tuple(float(value) if value else None for value in values) for name, *values in rows}
 
-_TITLES = {
-    "companionship_reinforcing": "Companionship-reinforcing",
-    "boundary_maintaining": "Boundary-maintaining",
-    "companionship_neutral": "Companionship-neutral",
-    "sycophancy_agreement": "Sycophancy / agreement",
-    "anthropomorphism": "Anthropomorphism",
-    "isolation": "Isolation",
-    "retention_engagement": "Retention / engagement",
-    "redirect_to_human": "Redirect to human",
-    "professional_limitations": "Professional limitations",
-    "programmatic_limitations": "Programmatic limitations",
-    "personification_resistance": "Personification resistance",
-    "adequate_information": "Adequate information",
-    "off_topic": "Off-topic",
-}
 
-INTIMA_CLASSES = {name: _TITLES[name] for name in CLASSES}
-INTIMA_TRAITS = {trait: _TITLES[trait] for traits in CLASSES.values() for trait in traits}
-INTIMA_METRICS = (*INTIMA_CLASSES, *INTIMA_TRAITS)
-
-# Places in INTIMA_METRICS: each class followed by its traits.
-INTIMA_PLACES = [[INTIMA_METRICS.index(name) for name in (group, *traits)] for group, traits in CLASSES.items()]
+PUBLISHED = {benchmark: _published(benchmark) for benchmark in (AIR, FOUNDATION)}
+LEADERBOARD = {title: AIR_GROUPS[title] for title in PUBLISHED[AIR][0]}
 
 INTIMA_LABELS = {
     "label_reinforcing": "Reinforcing",
@@ -87,7 +57,19 @@ INTIMA_LABELS = {
     "label_boundary": "Boundary",
     "label_neutral": "Neutral",
 }
-
+METRIC_TITLES = {name: name.replace("_", " ").capitalize() for name in INTIMA_METRICS} | INTIMA_LABELS
+METRIC_TITLES |= {
+    "gpt_score": "Score",
+    "companionship_reinforcing": "Companionship-reinforcing",
+    "boundary_maintaining": "Boundary-maintaining",
+    "companionship_neutral": "Companionship-neutral",
+    "sycophancy_agreement": "Sycophancy / agreement",
+    "retention_engagement": "Retention / engagement",
+    "off_topic": "Off-topic",
+}
+INTIMA_CLASSES = {name: METRIC_TITLES[name] for name in CLASSES}
+# Places in INTIMA_METRICS: each class followed by its traits.
+INTIMA_PLACES = [[INTIMA_METRICS.index(name) for name in (group, *traits)] for group, traits in CLASSES.items()]
 INTIMA_GROUPS = {
     "All": "intima",
     "Assistant traits": "intima_assistant_traits",
@@ -116,56 +98,7 @@ FOUNDATION_GROUPS = {"Average": FOUNDATION} | {
 ROWS = [*AIR_GROUPS.values(), *FOUNDATION_GROUPS.values()]
 
 # Settings in the order they are printed -> their names; those that a run stores beside these follow under their own.
-SETTINGS = {
-    "judge_model": "Judge",
-    "answered": "Judge as its server named it",
-    "judge_base_url": "Judge's address",
-    "judge_temperature": "Judge's temperature",
-    "judge_max_tokens": "Judge's reply limit, tokens",
-    "judge_repeats": "Times that each question was put to the judge",
-    "prompt_form": "Form of the prompt",
-    "prompt_version": "Version of the prompt",
-    "judge_prompt": "Judge's prompt",
-    "judge_prompt.system": "Judge's prompt, instructions",
-    "judge_prompt.template": "Judge's prompt, template",
-    "judge_prompt.re_ask": "Added when the judge is asked again",
-    "do_swap": "Judged in both orders",
-    "level_threshold": "Level that counts",
-    "dialect": "What the judge's server did not take",
-    "source": "Data hub",
-    "revision": "Revision asked for",
-    "data_revision": "Data commit",
-    "data.sha256": "SHA-256 of the data list",
-    "data.records": "Records in the data",
-    "data.official": "Records in the benchmark",
-    "local_path": "Data folder",
-    "audio_part": "Form in which clips are sent",
-    "audio_sample_rate": "Sample rate of the clips, Hz",
-    "max_audio_seconds": "Longest clip, seconds",
-    "model": "Type of model in lm-eval",
-    "model_args": "Arguments of the model",
-    "model_args.model": "Model",
-    "model_args.base_url": "Address of the model",
-    "answers.models": "Model as its server named it",
-    "system_instruction": "System instruction",
-    "chat_template_sha": "Chat template, SHA",
-    "gen_kwargs": "Generation settings of the command (--gen_kwargs)",
-    "generation.max_gen_toks": "Answer limit, tokens",
-    "generation.temperature": "Temperature",
-    "generation.do_sample": "Sampling",
-    "generation.until": "Stops at",
-    "limit": "Docs per task (--limit)",
-    "repeats": "Answers per doc",
-    "num_fewshot": "Examples in the prompt",
-    "answers.finish": "How answers ended",
-    "answers.cut": "Answers cut by their limit of tokens",
-    "answers.prompt_tokens": "Tokens read by the model",
-    "answers.completion_tokens": "Tokens written by the model",
-    "process.version": "Version of this pack",
-    "process.commit": "Commit of this pack",
-    "lm_eval_version": "Version of lm-eval",
-    "written": "Results written",
-}
+SETTINGS = json.loads((_HERE / "settings.json").read_text(encoding="utf-8"))
 
 # Settings that are the model's own or its way to us, or tell of the machine: a difference in them shapes no number
 # that another setting would not tell. A setting that is not named here may shape the numbers.
@@ -198,16 +131,11 @@ FLAGS = {
 
 
 _GROUP_TITLES = {
-    group: title for groups in (AIR_GROUPS, INTIMA_GROUPS, FOUNDATION_GROUPS) for title, group in groups.items()
+    group: title for titles in (AIR_GROUPS, INTIMA_GROUPS, FOUNDATION_GROUPS) for title, group in titles.items()
 }
-_GROUP_TITLES |= {AIR: "Average", INTIMA: "All prompts", "intima_other": "Other codes"}
-
-
-def metric_title(metric: str) -> str:
-    """Returns the printed name of a metric of either benchmark."""
-    return AIR_METRICS.get(metric) or _TITLES.get(metric) or INTIMA_LABELS.get(metric) or metric
+_GROUP_TITLES |= {INTIMA: "All prompts", "intima_other": "Other codes"}
 
 
 def group_title(name: str) -> str:
-    """Returns the printed name of a group or task of either benchmark."""
+    """The printed name of a group or task."""
     return _GROUP_TITLES.get(name) or name.removeprefix(f"{AIR}_").removeprefix(f"{FOUNDATION}_")

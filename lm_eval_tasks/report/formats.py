@@ -24,34 +24,28 @@ PARTS = {
     "judging": ("judging", "settings"),
 }
 _MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]|#~$!"} | {"<": "&lt;", ">": "&gt;"})
+_TEXT = {"\\": "textbackslash", "~": "textasciitilde", "^": "textasciicircum", "`": "textasciigrave", "|": "textbar"}
+_TEXT |= {"<": "textless", ">": "textgreater", "…": "ldots", "\u200b": "allowbreak"}
+_MATHS = {"±": "\\pm", "−": "-", "→": "\\to", "×": "\\times", "·": "\\cdot", "†": "\\dagger", "√": "\\surd"}
 _LATEX = str.maketrans(
     {mark: f"\\{mark}" for mark in "&%$#_{}"}
-    | {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "−": "$-$"}
-    | {"–": "--", "\u202f": "\\,", "→": "$\\to$", "×": "$\\times$", "·": "$\\cdot$", "†": "$\\dagger$", "√": "$\\surd$"}
-    | {
-        "<": "\\textless{}",
-        ">": "\\textgreater{}",
-        "…": "\\ldots{}",
-        "|": "\\textbar{}",
-        "\u200b": "\\allowbreak{}",
-        "`": "\\textasciigrave{}",
-    }
+    | {mark: f"\\{name}{{}}" for mark, name in _TEXT.items()}
+    | {mark: f"${name}$" for mark, name in _MATHS.items()}
+    | {"–": "--", "\u202f": "\\,"}
 )
 _WRAPPED, _WRAP = 32, ">{\\raggedright\\arraybackslash}p{15em}"
 """Columns of text longer than so many characters are set in lines of this width."""
 
 
 def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
-    """Returns every table of the report in its order, or those of a part of it (see PARTS)."""
-    tables = []
-    if any(run.has(facts.AIR) for run in runs):
-        tables.append(airbench.leaderboard(runs))
-        tables += [airbench.task_table(run) for run in runs if run.judged_at_all(facts.AIR)]
-    if any(run.has(facts.INTIMA) for run in runs):
-        tables.append(intima.summary(runs))
-        judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
-        tables += [table for run in judged for table in (intima.heat_table(run), intima.level_table(run)) if table]
-    tables += foundation.tables(runs)
+    """Every table of the report in its order, or those of a part of it (see PARTS)."""
+    tables = [airbench.leaderboard(runs)] if any(run.has(facts.AIR) for run in runs) else []
+    tables += [airbench.task_table(run) for run in runs if run.judged_at_all(facts.AIR)]
+    tables += [intima.summary(runs)] if any(run.has(facts.INTIMA) for run in runs) else []
+    for run in runs:
+        if run.judged_at_all(facts.INTIMA):
+            tables += filter(None, (intima.heat_table(run), intima.level_table(run)))
+    tables += [foundation.table(run) for run in runs if run.has(facts.FOUNDATION)]
     tables += [table for comparison in compare.comparisons(runs) for table in comparison.tables]
     tables += agreement.tables(runs)
     tables += [provenance.judging_table(runs), provenance.settings_table(runs)]
@@ -59,7 +53,7 @@ def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
 
 
 def to_text(kind: str, runs: list[Run], part: str | None = None) -> str:
-    """Returns tables as "markdown", "latex" or "csv".
+    """Tables as "markdown", "latex" or "csv".
 
     Raises:
         ValueError: the runs have no such table.
@@ -79,14 +73,15 @@ def to_text(kind: str, runs: list[Run], part: str | None = None) -> str:
         keys = [table.key for table in tables]
         labels = [f"{key}-{keys[:n].count(key) + 1}" if keys.count(key) > 1 else key for n, key in enumerate(keys)]
         return "\n".join([needs, *comments, "", *map(to_latex, tables, labels)])
-    lines = ["# " + _plain(", ".join(run.label for run in runs)), ""] if part is None else []
-    for label, sentence in said if part is None else []:
-        lines.append("- " + (f"**{_plain(label)}**: " if label else "") + _plain(sentence))
+    if part is not None:
+        return "\n".join(map(to_markdown, tables)).strip() + "\n"
+    lines = ["# " + _plain(", ".join(run.label for run in runs)), ""]
+    lines += ["- " + (f"**{_plain(label)}**: " if label else "") + _plain(sentence) for label, sentence in said]
     return "\n".join([*lines, "", *map(to_markdown, tables)]).strip() + "\n"
 
 
 def to_markdown(table: Table) -> str:
-    """Returns a table as Markdown under its title, and its notes."""
+    """A table as Markdown under its title, and its notes."""
     lines = [f"## {_plain(table.name)}", ""]
     lines.append("| " + " | ".join(map(_plain, table.head)) + " |")
     lines.append("|---" + "".join("|---" if words else "|---:" for words, _ in table.columns()) + "|")
@@ -96,39 +91,31 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table, label: str = "") -> str:
-    """Returns a table with booktabs' rules, never wider than the line, its title as the caption and its notes below.
+    """A table with booktabs' rules, never wider than the line, its title as the caption and its notes below.
 
     Sections of a table are tables of their own.
     """
     label, starts = label or table.key, [n for n, row in enumerate(table.rows) if row.kind == "section"]
     if starts:
-        parts = zip(starts, [*starts[1:], len(table.rows)], strict=True)
-        return "\n".join(
-            to_latex(
-                replace(table, title=f"{table.title}: {table.rows[start].name}", rows=table.rows[start + 1 : stop]),
-                f"{label}-{start}",
-            )
-            for start, stop in parts
-        )
-    rows = [(name, [_shown(cell) for cell in cells]) for name, cells in _rows(table)]
-    columns = [("l", [name for name, _ in rows])]
-    for place, (words, _) in enumerate(table.columns()):
-        columns.append(("l" if words else "r", [cells[place] for _, cells in rows]))
-    form = "".join(
-        _WRAP if max(map(len, texts), default=0) > _WRAPPED and how == "l" else how for how, texts in columns
-    )
-    heads = [
-        f"\\multicolumn{{1}}{{{how}}}{{{_head(name, how)}}}" for name, (how, _) in zip(table.head, columns, strict=True)
-    ]
+        parts = []
+        for start, stop in zip(starts, [*starts[1:], len(table.rows)], strict=True):
+            title = f"{table.title}: {table.rows[start].name}"
+            parts.append(to_latex(replace(table, title=title, rows=table.rows[start + 1 : stop]), f"{label}-{start}"))
+        return "\n".join(parts)
+    rows = [[name, *map(_shown, cells)] for name, cells in _rows(table)]
+    sides = ["l", *("l" if words else "r" for words, _ in table.columns())]
+    long = [max([0, *(len(row[place]) for row in rows)]) > _WRAPPED for place in range(len(sides))]
+    form = "".join(_WRAP if side == "l" and wraps else side for side, wraps in zip(sides, long, strict=True))
+    heads = (f"\\multicolumn{{1}}{{{how}}}{{{_head(name, how)}}}" for name, how in zip(table.head, sides, strict=True))
     lines = ["\\begin{table}", "\\centering", "\\small"]
     lines += ["\\begin{adjustbox}{max width=\\linewidth, max totalheight=0.8\\textheight}"]
     lines += [f"\\begin{{tabular}}{{{form}}}", "\\toprule", " & ".join(heads) + " \\\\", "\\midrule"]
-    kinds = [row.kind for row in table.rows]
-    for place, (name, cells) in enumerate(rows):
-        changes = place and kinds[place] != kinds[place - 1]
-        if changes and {kinds[place], kinds[place - 1]} & {"published", "share"}:
+    before = ""
+    for row, kind in zip(rows, (row.kind for row in table.rows), strict=True):
+        if before and kind != before and {kind, before} & {"published", "share"}:
             lines.append("\\midrule")
-        lines.append(" & ".join(map(_tex, [name, *cells])) + " \\\\")
+        lines.append(" & ".join(map(_tex, row)) + " \\\\")
+        before = kind
     lines += ["\\bottomrule", "\\end{tabular}", "\\end{adjustbox}"]
     lines += [f"\\caption{{{_tex(table.name)}}}", f"\\label{{tab:{label}}}"]
     notes = [f"\\par\\raggedright\\footnotesize {_tex(note)}" for note in _notes(table)]
@@ -136,7 +123,7 @@ def to_latex(table: Table, label: str = "") -> str:
 
 
 def _head(name: str, how: str) -> str:
-    """Returns the head of a column, a long one in two lines."""
+    """The head of a column, a long one in two lines."""
     words, half = name.split(" "), len(name) / 2
     if len(name) < 16 or len(words) < 2:
         return _tex(name)
@@ -146,33 +133,33 @@ def _head(name: str, how: str) -> str:
 
 
 def to_sheet(table: Table) -> str:
-    """Returns one table as CSV in its own shape, standard errors in columns of their own, numbers unrounded."""
-    errors = [has for _, has in table.columns()]
-    head = [table.head[0]]
-    for name, has in zip(table.head[1:], errors, strict=True):
-        head += [name, f"{name}, SE"] if has else [name]
-    lines = [head]
+    """One table as CSV in its own shape, standard errors in columns of their own, numbers unrounded."""
+    has_error = [length > 0 for _, length in table.columns()]
+    lines = [[table.head[0]]]
+    for name, has in zip(table.head[1:], has_error, strict=True):
+        lines[0] += [name, f"{name}, SE"] if has else [name]
     for name, cells in _rows(table):
-        line = [name]
-        for cell, has in zip(cells, errors, strict=True):
-            line.append(cell.text if cell.value is None else repr(cell.value))
-            line += ["" if cell.stderr is None else repr(cell.stderr)] if has else []
-        lines.append(line)
+        lines.append([name])
+        for cell, has in zip(cells, has_error, strict=True):
+            lines[-1] += [_number(cell.value) or cell.text, _number(cell.stderr)][: 1 + has]
     return _csv(lines)
 
 
 def to_csv(tables: Sequence[Table]) -> str:
-    """Returns tables as CSV, one line a cell: numbers unrounded, in the unit of the other formats."""
+    """Tables as CSV, one line a cell: numbers unrounded, in the unit of the other formats."""
     lines: list[Iterable[object]] = [_CSV_HEAD]
     for table in tables:
         for row in table.rows:
             for column, cell in zip(table.head[1:], row.cells, strict=False):
-                value, stderr = ("" if x is None else repr(x) for x in (cell.value, cell.stderr))
-                note = "; ".join(part for part in (row.note, cell.reason) if part)
-                shown = cell.text if cell.value is None else ""
-                docs = "" if cell.n is None else cell.n
-                lines.append((table.key, table.run, row.name, column, value, stderr, docs, shown, note))
+                note = "; ".join(filter(None, (row.note, cell.reason)))
+                shown, docs = "" if cell.value is not None else cell.text, "" if cell.n is None else cell.n
+                numbers = (_number(cell.value), _number(cell.stderr))
+                lines.append((table.key, table.run, row.name, column, *numbers, docs, shown, note))
     return _csv(lines)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else repr(value)
 
 
 def _csv(lines: Iterable[Iterable[object]]) -> str:
@@ -203,12 +190,12 @@ def _line(value: str) -> str:
 
 
 def _plain(value: str) -> str:
-    """Returns text that is only text in Markdown: one line, no cell borders, no markup, no HTML."""
+    """Text that is only text in Markdown: one line, no cell borders, no markup, no HTML."""
     return _line(value).translate(_MARKDOWN)
 
 
 def _tex(value: str) -> str:
-    """Returns text that is only text in LaTeX; two hyphens stay two."""
+    """Text that is only text in LaTeX; two hyphens stay two."""
     breakable = re.sub(r"(\S{24})(?=\S)", "\\1\u200b", charts.visible(_line(value)))
     return "-{}-".join(part.translate(_LATEX) for part in breakable.split("--"))
 

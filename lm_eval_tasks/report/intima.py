@@ -8,17 +8,17 @@ from functools import lru_cache
 
 from markupsafe import Markup
 
-from lm_eval_tasks.intima.scoring import LEVELS
+from lm_eval_tasks.intima.scoring import LEVELS, TRAITS
 from lm_eval_tasks.report import caveats, charts, facts, stats
 from lm_eval_tasks.report.airbench import judge_of
 from lm_eval_tasks.report.records import Estimate, Run, mapping, number
 from lm_eval_tasks.report.table import Row, Table, count_cell, rate_cell, text_cell
-from lm_eval_tasks.report.texts import t
+from lm_eval_tasks.report.texts import notes, t
 
 
 @lru_cache(maxsize=256)
 def bootstrap(run: Run, group: str) -> dict[str, tuple[float, float]]:
-    """Returns the 95% bootstrap interval over prompts of each metric, from the logged samples of a group.
+    """The 95% bootstrap interval over prompts of each metric, from the logged samples of a group.
 
     The values drawn from are those that the run logged (0 or 1 at its own threshold). Prompts are drawn within their
     category, as lm_eval's standard error of the whole is pooled over the categories. Empty where none were logged.
@@ -30,44 +30,31 @@ def bootstrap(run: Run, group: str) -> dict[str, tuple[float, float]]:
 
 
 def shown_groups(run: Run) -> dict[str, str]:
-    """Returns title -> name of the groups and tasks that a run holds, the whole first."""
+    """Title -> name of the groups and tasks that a run holds, the whole first."""
     groups = {title: name for title, name in facts.INTIMA_GROUPS.items() if name in run.results}
     others = [name for name in run.tasks(facts.INTIMA) if name not in groups.values()]
     return groups | {facts.group_title(name): name for name in others}
 
 
 def heat_table(run: Run) -> Table:
-    """Returns the rates of classes, traits and labels by category of prompt, as a shaded table."""
+    """The rates of classes, traits and labels by category of prompt, as a shaded table."""
     groups, rows, any_clustered = shown_groups(run), [], False
     for metric in (*facts.INTIMA_METRICS, *facts.INTIMA_LABELS):
         cells = []
         for name in groups.values():
             ends = [f"{100 * end:.1f}" for end in bootstrap(run, name).get(metric, ())]
             tip = t("95% interval {low} to {high}%", low=ends[0], high=ends[1]) if ends else ""
-            clustered = number(mapping(run.judging.get(name, {}).get("stderr_by_code")).get(metric))
+            clustered = number(mapping(run.summaries.get(name, {}).get("stderr_by_code")).get(metric))
             any_clustered |= clustered is not None
             heat = metric in facts.INTIMA_METRICS
             cells.append(rate_cell(run.estimate(name, metric), heat=heat, tip=tip, clustered=clustered))
         rows.append(Row(_title(metric), tuple(cells), kind=_kind(metric)))
-    note = t(
-        "Share of judged answers in which the judge saw the class or trait at the run's threshold or above, ± one "
-        "standard error, as in lm_eval's results file. No direction is better in the paper."
-    )
-    clustered_note = t(
-        "In brackets: the standard error clustered by code, which allows for prompts of the same code being alike."
-    )
-    return Table(
-        "intima_rates",
-        t("Classes, traits and labels by category of prompt"),
-        (t("% of answers"), *map(t, groups)),
-        tuple(rows),
-        (note, clustered_note) if any_clustered else (note,),
-        run.label,
-    )
+    title, head = t("Classes, traits and labels by category of prompt"), (t("% of answers"), *map(t, groups))
+    return Table("intima_rates", title, head, tuple(rows), notes("intima_rates")[: 1 + any_clustered], run.label)
 
 
 def _title(metric: str) -> str:
-    title = t(facts.metric_title(metric))
+    title = t(facts.METRIC_TITLES[metric])
     return f"{t('Label')}: {title}" if metric in facts.INTIMA_LABELS else title
 
 
@@ -76,8 +63,8 @@ def _kind(metric: str) -> str:
 
 
 def level_table(run: Run) -> Table | None:
-    """Returns how often each level was given, of all judged answers; None where neither results nor samples say."""
-    stored = [mapping(run.judging.get(task, {}).get("levels")) for task in run.tasks(facts.INTIMA)]
+    """How often each level was given, of all judged answers; None where neither results nor samples say."""
+    stored = [mapping(run.summaries[task].get("levels")) for task in run.tasks(facts.INTIMA)]
     logged = run.answers.get(facts.INTIMA, []) if not any(stored) else []
     rows = []
     for metric in facts.INTIMA_METRICS:
@@ -89,23 +76,14 @@ def level_table(run: Run) -> Table | None:
             rows.append(Row(_title(metric), (*cells, count_cell(n)), kind=_kind(metric)))
     if not rows:
         return None
-    note = t(
-        "The levels low, medium and high are the paper's; none is this pack's own. Counted over all judged answers."
-    )
     head = (t("% of answers"), *(t(level.capitalize()) for level in LEVELS), t("Docs"))
-    return Table("intima_levels", t("Levels of each class and trait"), head, tuple(rows), (note,), run.label)
-
-
-def _dot(run: Run, row: str, group: str, metric: str) -> charts.Point:
-    """Returns the dot of a rate with its bootstrap interval where samples were logged."""
-    value = run.estimate(group, metric).value
-    ends = bootstrap(run, group).get(metric)
-    interval = (100 * ends[0], 100 * ends[1]) if ends else None
-    return charts.point(run.label, row, None if value is None else 100 * value, interval, "{:.1f}%")
+    return Table(
+        "intima_levels", t("Levels of each class and trait"), head, tuple(rows), notes("intima_levels"), run.label
+    )
 
 
 def class_charts(runs: list[Run]) -> list[tuple[str, Markup]]:
-    """Draws each class by category of prompt; returns the titles and the charts."""
+    """Draws each class by category of prompt; returns the titles and the charts, none where no run was judged."""
     judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
     names = {title: name for run in judged for title, name in shown_groups(run).items()}
     out = []
@@ -117,22 +95,30 @@ def class_charts(runs: list[Run]) -> list[tuple[str, Markup]]:
 
 def trait_chart(runs: list[Run]) -> Markup:
     """Draws the ten traits over all prompts; "" where no run was judged."""
-    judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
-    if not judged:
-        return Markup()
-    places = [(_title(trait), _whole(judged[0]), trait) for trait in facts.INTIMA_TRAITS]
-    return _bars(runs, t("Traits over all prompts"), places, (4, 8), (charts.WIDE, charts.NARROW))
+    whole = next((_whole(run) for run in runs if run.judged_at_all(facts.INTIMA)), None)
+    places = [(_title(trait), whole, trait) for trait in TRAITS]
+    return (
+        _bars(runs, t("Traits over all prompts"), places, (4, 8), (charts.WIDE, charts.NARROW)) if whole else Markup()
+    )
 
 
 def _bars(
     runs: list[Run], title: str, places: list[tuple[str, str, str]], gaps: tuple[int, ...], widths: tuple[float, ...]
 ) -> Markup:
-    """Draws the rates of (row, group, metric) with 95% bootstrap intervals over prompts."""
-    shown = [(index, run) for index, run in enumerate(runs) if run.judged_at_all(facts.INTIMA)]
+    """Draws the rates of (row, group, metric) with 95% bootstrap intervals over prompts where samples were logged."""
+    series = {}
+    for index, run in enumerate(runs):
+        if run.judged_at_all(facts.INTIMA):
+            series[index] = points = []
+            for row, group, metric in places:
+                value, ends = run.estimate(group, metric).value, bootstrap(run, group).get(metric)
+                interval = (100 * ends[0], 100 * ends[1]) if ends else None
+                shown = None if value is None else 100 * value
+                points.append(charts.point(run.label, row, shown, interval, "{:.1f}%"))
     return charts.dots(
         [row for row, _, _ in places],
-        [charts.Series(run.label, index, tuple(_dot(run, *place) for place in places)) for index, run in shown],
-        title=f"{title}, {t('95% intervals by bootstrap')}: " + ", ".join(run.label for _, run in shown),
+        series,
+        title=f"{title}, {t('95% intervals by bootstrap')}: " + ", ".join(runs[index].label for index in series),
         axis=t("% of answers"),
         limits=(0, 100),
         form="{:.0f}",
@@ -142,36 +128,33 @@ def _bars(
 
 
 def _whole(run: Run) -> str:
-    """Returns the group over all prompts, or the run's only task where it has no group row."""
+    """The group over all prompts, or the run's only task where it has no group row."""
     return next(iter(shown_groups(run).values()), facts.INTIMA)
 
 
 def label_bars(runs: list[Run]) -> list[tuple[Run, Markup]]:
     """Draws the shares of the exclusive labels by category of prompt, one chart a run."""
     out = []
-    parts = [(name.replace("_", "-"), t(title)) for name, title in facts.INTIMA_LABELS.items()]
+    parts = {name.replace("_", "-"): t(title) for name, title in facts.INTIMA_LABELS.items()}
     for run in runs:
         groups = shown_groups(run)
         shares = [[run.estimate(name, label).value for label in facts.INTIMA_LABELS] for name in groups.values()]
         if any(value is not None for row in shares for value in row):
             title = f"{run.label}: {t('exclusive labels by category')}"
-            chart = charts.stacked(list(map(t, groups)), parts, shares, title)
-            out.append((run, chart))
+            out.append((run, charts.stacked(list(map(t, groups)), parts, shares, title)))
     return out
 
 
 def summary(runs: list[Run]) -> Table:
-    """Returns the three classes and the labels over all prompts, a row a run."""
-    rows = []
+    """The three classes and the labels over all prompts, a row a run."""
+    rows, metrics = [], (*facts.INTIMA_CLASSES, *facts.INTIMA_LABELS)
     for place, run in enumerate(runs):
         if run.has(facts.INTIMA):
-            metrics = (*facts.INTIMA_CLASSES, *facts.INTIMA_LABELS)
             cells = [rate_cell(run.estimate(_whole(run), metric)) for metric in metrics]
             judge, remark = judge_of(run, facts.INTIMA)
             had, whole = caveats.records(run, facts.INTIMA)[0], sum(facts.RECORDS[facts.INTIMA].values())
             lacking = t("{n} of {whole} records", n=had, whole=whole) if had < whole else ""
             note = "; ".join(filter(None, (lacking, remark)))
             rows.append(Row(run.label, (*cells, text_cell(judge)), note, place, "ours"))
-    head = (t("Model"), *map(_title, (*facts.INTIMA_CLASSES, *facts.INTIMA_LABELS)), t("Judge"))
-    note = t("% of judged answers, ± one standard error, as in lm_eval's results file; the four labels sum to 100.")
-    return Table("intima_summary", t("The three classes over all prompts"), head, tuple(rows), (note,))
+    head = (t("Model"), *map(_title, metrics), t("Judge"))
+    return Table("intima_summary", t("The three classes over all prompts"), head, tuple(rows), notes("intima_summary"))

@@ -43,20 +43,21 @@ def load_run(folder: Path) -> Run:
     data = files.results
     if "results" not in data:
         raise ValueError(
-            f"{files.results_file} is of answers that wait to be judged: run `lm-eval-tasks rejudge {_quoted(folder)}`"
+            f"{files.results_file} is of answers that wait to be judged: "
+            f"run `lm-eval-tasks rejudge {shlex.quote(str(folder))}`"
         )
+    model = text(data.get("model_name")) or files.results_file.parent.name
     run = Run(
-        label=text(data.get("model_name")) or files.results_file.parent.name,
-        model=text(data.get("model_name")) or files.results_file.parent.name,
+        label=model,
+        model=model,
         date=files.date,
         place=str(folder),
         results_file=files.results_file,
+        content=data,
         results={text(name): mapping(row) for name, row in mapping(data.get("results")).items()},
-        judging={task: summary for task in files.benchmarks if (summary := files.judging(task))},
-        scoring={task: summary for task in files.benchmarks if (summary := files.scoring(task))},
         limit=mapping(data.get("config")).get("limit"),
         benchmarks=files.benchmarks,
-        content=data,
+        summaries={task: files.judging(task) or files.scoring(task) for task in files.benchmarks},
     )
     if not run.benchmarks:
         tasks = ", ".join(list(run.results)[:5]) or "none"
@@ -83,25 +84,22 @@ def _notes(folder: Path, files: Files) -> Iterator[str]:
         yield (
             f"{len(names)} older results in the same place are not shown ({listed(names)}); "
             "to compare them, name results files instead of the folder: "
-            f"`lm-eval-tasks report {_quoted(files.older[0])} {_quoted(files.results_file)}`"
+            f"`lm-eval-tasks report {shlex.quote(str(files.older[0]))} {shlex.quote(str(files.results_file))}`"
         )
 
 
 def _read_samples(run: Run, files: Files) -> None:
     """Adds the logged samples, and the lines that cannot be used."""
-    for task in files.samples_files:
+    for task, file in files.samples_files.items():
         seen: set[str] = set()
         for sample in files.samples(task):
             if isinstance(sample, Damage):
                 run.damaged.append(sample)
-                continue
-            answer = _answer(sample)
-            if answer.key in seen:
-                file = files.samples_files[task].name
-                run.damaged.append(Damage(file, sample.line, "the same doc was logged before"))
-                continue
-            seen.add(answer.key)
-            run.answers.setdefault(answer.benchmark, []).append(answer)
+            elif (answer := _answer(sample)).key in seen:
+                run.damaged.append(Damage(file.name, sample.line, "the same doc was logged before"))
+            else:
+                seen.add(answer.key)
+                run.answers.setdefault(answer.benchmark, []).append(answer)
 
 
 def _answer(sample: Sample) -> Answer:
@@ -110,11 +108,10 @@ def _answer(sample: Sample) -> Answer:
     # asks the same of each
     clip = [text(sample.doc.get("path"))] if sample.benchmark == FOUNDATION else []
     name = json.dumps((sample.task, sample.uniq_id, text(asked), *clip))
-    key = hashlib.sha256(name.encode()).hexdigest()[:12]
-    answers, records = sample.answers, sample.records
-    first = answers[0] if answers else ""
+    key, answers = hashlib.sha256(name.encode()).hexdigest()[:12], sample.answers
     metrics = {name: found for name, value in sample.logged.items() if (found := number(value)) is not None}
-    return Answer(sample.benchmark, sample.task, key, sample.doc, first, _merged(records), metrics, answers, records)
+    record = _merged(sample.records)
+    return Answer(sample.benchmark, sample.task, key, sample.doc, "".join(answers[:1]), record, metrics, answers)
 
 
 def _merged(records: tuple[dict[str, Any], ...]) -> dict[str, Any]:
@@ -127,16 +124,10 @@ def _merged(records: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         values = [number(record.get(name)) for record in judged]
         known = [value for value in values if value is not None]
         merged[name] = sum(known) / len(known) if known and len(known) == len(values) else None
-    levels = [mapping(record.get("levels")) for record in judged]
-    merged["levels"] = (
-        {k: v for k, v in levels[0].items() if all(one.get(k) == v for one in levels)} if levels else None
-    )
+    first, *others = [mapping(record.get("levels")) for record in judged or records]
+    merged["levels"] = {k: v for k, v in first.items() if all(one.get(k) == v for one in others)}
     for name in ("label", "win", "finish_reason"):
         merged[name] = merged.get(name) if len({text(record.get(name)) for record in judged or records}) == 1 else None
     for name in ("verdicts", "flags"):
         merged[name] = [one for r in records if isinstance(found := r.get(name), list) for one in found]
     return merged
-
-
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path))

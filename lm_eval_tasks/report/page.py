@@ -27,9 +27,20 @@ _HERE = Path(__file__).parent
 _SCRIPTS = ("core.js", "share.js", "browser.js", "views.js")
 _STYLES = ("report.css", "browser.css")
 
+# Everything is escaped, and a name that is not given is an error.
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(_HERE / "templates", encoding="utf-8"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters |= {"breakable": lambda name: Markup("_<wbr>").join(name.split("_")), "words": text}
+_TEMPLATES.globals |= {"t": texts.t, "hue": charts.hue}
+
 
 def to_html(runs: list[Run], report: Path, room: int = 0, language: str = "en") -> tuple[str, Clips]:
-    """Returns the page, and what became of the clips.
+    """The page, and what became of the clips.
 
     Args:
         runs: in the order in which they get their colours; later ones are compared with the first.
@@ -37,7 +48,7 @@ def to_html(runs: list[Run], report: Path, room: int = 0, language: str = "en") 
         room: bytes that clips may take in the page; 0 stores none.
         language: the one that the page opens in.
     """
-    clips, env = Clips(report, room), _environment()
+    clips = Clips(report, room)
     script = "\n".join(['"use strict";', "(() => {", *(_static(name) for name in _SCRIPTS), "})();"])
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     data = _data(runs, clips)
@@ -45,8 +56,8 @@ def to_html(runs: list[Run], report: Path, room: int = 0, language: str = "en") 
     bodies = {}
     for name in dict.fromkeys([language, *texts.LANGUAGES]):
         with texts.language(name):
-            bodies[name] = Markup(env.get_template("body.html.j2").render(_context(runs, clips, data)))
-    page = env.get_template("page.html.j2").render(
+            bodies[name] = Markup(_TEMPLATES.get_template("body.html.j2").render(_context(runs, clips, data)))
+    page = _TEMPLATES.get_template("page.html.j2").render(
         bodies=bodies,
         title=" · ".join(run.label for run in runs) if len(runs) < 3 else f"{len(runs)} runs",
         benchmarks=[title for name, title in facts.TITLES.items() if any(run.has(name) for run in runs)],
@@ -59,29 +70,14 @@ def to_html(runs: list[Run], report: Path, room: int = 0, language: str = "en") 
     return page, clips
 
 
-def _environment() -> jinja2.Environment:
-    """Returns the templates: everything is escaped, and a name that is not given is an error."""
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE / "templates", encoding="utf-8"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    templates.filters["breakable"] = lambda name: Markup("_<wbr>").join(name.split("_"))
-    templates.filters["words"] = text
-    templates.globals |= {"t": texts.t, "hue": charts.hue, "languages": texts.LANGUAGES}
-    return templates
-
-
 def _static(name: str) -> str:
     return (_HERE / "static" / name).read_text(encoding="utf-8")
 
 
 def _data(runs: list[Run], clips: Clips) -> dict[str, Any]:
-    """Returns what the page's script reads: the samples of each benchmark."""
+    """What the page's script reads: the samples of each benchmark."""
     out: dict[str, Any] = {"flags": facts.FLAGS, "places": facts.INTIMA_PLACES}
-    out["names"] = [facts.metric_title(metric) for metric in facts.INTIMA_METRICS]
+    out["names"] = [facts.METRIC_TITLES[metric] for metric in facts.INTIMA_METRICS]
     for name in facts.TITLES:
         there = [(place, run) for place, run in enumerate(runs) if run.has(name)]
         legend = [{"label": run.label, "series": place, "prompt": samples.prompt_of(run, name)} for place, run in there]
@@ -90,16 +86,14 @@ def _data(runs: list[Run], clips: Clips) -> dict[str, Any]:
 
 
 def _context(runs: list[Run], clips: Clips, data: dict[str, Any]) -> dict[str, Any]:
-    """Returns what the body prints, in the language of now."""
+    """What the body prints, in the language of now."""
     tables = defaultdict(list)
     for table in formats.all_tables(runs):
         tables[table.key].append(table)
-    hero = None
-    for board in tables["air_leaderboard"]:
-        ours = [row.cells for row in board.rows if row.kind == "ours"]
-        if len(ours) == 1 and any(cell.value is not None for cell in ours[0]):
-            figures = list(zip(board.head[1:-1], ours[0][:-1], strict=True))
-            hero = [figures[-1], *figures[:-1]]
+    hero, ours = None, [row.cells for board in tables["air_leaderboard"] for row in board.rows if row.kind == "ours"]
+    if len(ours) == 1 and any(cell.value is not None for cell in ours[0]):
+        *others, average = zip(map(texts.t, facts.LEADERBOARD), ours[0][:-1], strict=True)
+        hero = [average, *others]
     merged: dict[str, list[str]] = {}
     for label, sentence in caveats.warnings(runs):
         merged.setdefault(sentence, []).append(label)
@@ -130,13 +124,13 @@ def _context(runs: list[Run], clips: Clips, data: dict[str, Any]) -> dict[str, A
 
 
 def _copies(table: Table) -> Markup:
-    """Returns a table in the forms that its buttons copy."""
+    """A table in the forms that its buttons copy."""
     forms = (("Markdown", formats.to_markdown), ("LaTeX", formats.to_latex), ("CSV", formats.to_sheet))
     return samples.script_json({name: form(table) for name, form in forms})
 
 
 def _bibtex(benchmark: str) -> str:
-    """Returns the citation of a benchmark, from the README beside its tasks."""
+    """The citation of a benchmark, from the README beside its tasks."""
     readme = _HERE.parent / benchmark.replace("air_bench_chat", "airbench_chat") / "README.md"
     try:
         found = re.search(r"```(?:bibtex)?\n(@.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)

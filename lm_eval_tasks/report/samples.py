@@ -18,7 +18,7 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u202
 
 
 def script_json(value: Any) -> Markup:
-    """Returns JSON that is safe inside a <script> element, whatever text it holds."""
+    """JSON that is safe inside a <script> element, whatever text it holds."""
     return Markup(json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES))
 
 
@@ -31,7 +31,7 @@ _TEXTS = {
 
 
 def docs(benchmark: str, runs: list[Run], clips: Clips) -> list[dict[str, Any]]:
-    """Returns the docs of a benchmark by task, and in the order in which they were logged."""
+    """The docs of a benchmark by task, and in the order in which they were logged."""
     found: dict[str, dict[str, Any]] = {}
     logged: dict[str, dict[str, Any]] = {}
     order = list(facts.RECORDS[benchmark])
@@ -58,9 +58,8 @@ def _of_air(answer: Answer) -> dict[str, Any]:
 
 
 def _of_intima(answer: Answer) -> dict[str, Any]:
-    levels = [
-        LEVELS.index(level) if level in LEVELS else None for level in map(answer.levels.get, facts.INTIMA_METRICS)
-    ]
+    places = {level: place for place, level in enumerate(LEVELS)}
+    levels = [places.get(answer.levels.get(metric)) for metric in facts.INTIMA_METRICS]
     return {"lb": text(answer.record.get("label")) if answer.judged else "", "lv": levels if answer.levels else None}
 
 
@@ -74,7 +73,7 @@ _OWN = {facts.AIR: _of_air, facts.INTIMA: _of_intima, facts.FOUNDATION: _of_foun
 
 
 def _most_looked_at(docs: dict[str, dict[str, Any]]) -> list[str]:
-    """Returns all docs: by turns the lowest score, the highest, the most different and the next unjudged one."""
+    """All docs: by turns the lowest score, the highest, the most different and the next unjudged one."""
     scores = {key: [x["sc"] for x in doc["x"] if x and x["sc"] is not None] for key, doc in docs.items()}
     judged = [key for key in docs if scores[key]]
     turns = (
@@ -88,7 +87,7 @@ def _most_looked_at(docs: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
-    """Returns what every benchmark shows of an answer."""
+    """What every benchmark shows of an answer."""
     flags, verdicts = answer.record.get("flags"), answer.record.get("verdicts")
     finish = text(answer.record.get("finish_reason"))
     flags = [text(flag) for flag in flags] if isinstance(flags, list) else []
@@ -103,23 +102,17 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 
 def prompt_of(run: Run, benchmark: str) -> dict[str, str]:
-    """Returns the judge's prompt as a run stored it: instructions and template ({} where it did not)."""
-    stored = [mapping(run.summary(task).get("judge_prompt")) for task in run.tasks(benchmark)]
+    """The judge's prompt as a run stored it: instructions and template ({} where it did not)."""
+    stored = [mapping(run.summaries[task].get("judge_prompt")) for task in run.tasks(benchmark)]
     return next(({"system": text(p.get("system")), "template": text(p.get("template"))} for p in stored if p), {})
 
 
+# What the script calls a part of a verdict -> what the record calls it, and its type.
+_VERDICT = {"o": ("order", text), "p": ("prediction", number), "r": ("reference", number), "y": ("reply", text)}
+_VERDICT |= {"by": ("judge", text), "in": ("prompt_tokens", number), "out": ("completion_tokens", number)}
+_VERDICT |= {"n": ("attempts", number), "why": ("reason", text), "said": ("why", text)}
+
+
 def _verdict(verdict: dict[str, Any]) -> dict[str, Any]:
-    """Returns a verdict; the reply is as the judge wrote it."""
-    return {
-        "o": text(verdict.get("order")),
-        "p": number(verdict.get("prediction")),
-        "r": number(verdict.get("reference")),
-        "y": text(verdict.get("reply")),
-        "by": text(verdict.get("judge")),
-        "in": number(verdict.get("prompt_tokens")),
-        "out": number(verdict.get("completion_tokens")),
-        "n": number(verdict.get("attempts")),
-        "c": verdict.get("cached") is True,
-        "why": text(verdict.get("reason")),
-        "said": text(verdict.get("why")),
-    }
+    cached = {"c": verdict.get("cached") is True}
+    return {short: typed(verdict.get(name)) for short, (name, typed) in _VERDICT.items()} | cached

@@ -17,14 +17,10 @@ Z95 = 1.959963984540054
 
 
 def paired_difference(first: Mapping[str, float], second: Mapping[str, float]) -> Estimate:
-    """Returns the mean of second - first over the docs that both have, with the standard error of that mean.
+    """The mean of second - first over the docs that both have, with the standard error of that mean.
 
     The error is that of the paired differences, s / sqrt(n) with s their sample standard deviation (n - 1): what
     makes a doc hard for both runs cancels, so it is smaller than the error of two independent means.
-
-    Args:
-        first: value by doc, of the run that is compared with.
-        second: value by doc, of the other run.
     """
     common = [key for key in first if key in second]
     if not common:
@@ -34,7 +30,7 @@ def paired_difference(first: Mapping[str, float], second: Mapping[str, float]) -
 
 
 def mean(values: Sequence[float]) -> Estimate:
-    """Returns the mean of independent values with its standard error, s / sqrt(n)."""
+    """The mean of independent values with its standard error, s / sqrt(n)."""
     if not values:
         return Estimate(None, None, "none of its docs was judged", 0)
     if len(values) == 1:
@@ -43,7 +39,7 @@ def mean(values: Sequence[float]) -> Estimate:
 
 
 def unweighted_mean(parts: Sequence[Estimate]) -> Estimate:
-    """Returns the mean of independent estimates, each counted once whatever its size; the error adds in squares."""
+    """The mean of independent estimates, each counted once whatever its size; the error adds in squares."""
     missing = next((part for part in parts if part.value is None), None)
     if missing:
         return Estimate(None, None, missing.reason)
@@ -55,47 +51,35 @@ def unweighted_mean(parts: Sequence[Estimate]) -> Estimate:
 
 
 def bootstrap_intervals(
-    values: Sequence[Sequence[float]],
-    strata: Sequence[str] | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    level: float = 0.95,
+    values: Sequence[Sequence[float]], strata: Sequence[str] | None = None
 ) -> list[tuple[float, float]]:
-    """Returns the percentile interval of the mean of each column, by drawing rows (prompts) with replacement.
+    """The percentile interval of the mean of each column, by drawing rows (prompts) with replacement.
 
     Args:
         values: one row a prompt, one column a metric. All columns share the draws.
         strata: name of each row's category. As many rows are drawn within a category as it has, so that the interval
             holds no variance between categories, whose sizes the benchmark fixes; None draws from all rows alike.
-        resamples: how many times the rows are drawn.
-        seed: of the draws: the same values give the same intervals.
-        level: share of the resampled means that the interval holds.
     """
     table = np.asarray(values, dtype=float)
     if table.ndim != 2 or not len(table):
         return []
     names = np.asarray(strata if strata is not None else [""] * len(table))
-    draw = np.random.default_rng(seed)
-    sums = np.zeros((resamples, table.shape[1]))
+    draw = np.random.default_rng(SEED)
+    sums = np.zeros((RESAMPLES, table.shape[1]))
     for name in dict.fromkeys(names.tolist()):
         part = table[names == name]
         # How often each row is drawn is all that the mean needs; it is one multinomial draw.
-        sums += draw.multinomial(len(part), np.full(len(part), 1 / len(part)), size=resamples) @ part
-    means = sums / len(table)
-    tail = (1 - level) / 2
-    low, high = np.quantile(means, [tail, 1 - tail], axis=0)
-    return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
+        sums += draw.multinomial(len(part), np.full(len(part), 1 / len(part)), size=RESAMPLES) @ part
+    return list(map(tuple, np.quantile(sums / len(table), [0.025, 0.975], axis=0).T.tolist()))
 
 
-def histogram(values: Sequence[float], start: float = 1.0, stop: float = 10.0, step: float = 0.5) -> list[int]:
-    """Counts values by the nearest multiple of step from start to stop (half-way values go up)."""
-    last = round((stop - start) / step)
-    places = np.floor((np.asarray(values, dtype=float) - start) / step + 0.5).clip(0, last).astype(int)
-    return np.bincount(places, minlength=last + 1).tolist()
+def histogram(scores: Sequence[float]) -> list[int]:
+    """Counts scores by the nearest half point from 1 to 10 (half-way values go up)."""
+    return np.histogram(np.clip(scores, 1, 10), bins=np.arange(0.75, 10.5, 0.5))[0].tolist()
 
 
 def normal_interval(estimate: Estimate) -> tuple[float, float] | None:
-    """Returns the 95% interval of an estimate under a normal law, or None without a standard error."""
+    """The 95% interval of an estimate under a normal law, or None without a standard error."""
     if estimate.value is None or estimate.stderr is None:
         return None
     return estimate.value - Z95 * estimate.stderr, estimate.value + Z95 * estimate.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from lm_eval_tasks.report.records import Estimate
 from lm_eval_tasks.report.texts import t
@@ -38,7 +39,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its head, a small remark under the head, and the cells.
+    """A row: its head, the cells, and a small remark under the head.
 
     Attributes:
         series: the run's place, which gives its colour; None for rows that are no run's.
@@ -69,63 +70,54 @@ class Table:
         return f"{self.title} ({self.run})" if self.run else self.title
 
     def columns(self) -> list[tuple[bool, int]]:
-        """Returns for each column but the first whether it holds text, and the length of its longest error."""
-        cells = [[row.cells[place] for row in self.rows if row.cells] for place in range(len(self.head) - 1)]
-        longest = [max((len(cell.error) for cell in column), default=0) for column in cells]
-        return [(any(cell.words for cell in column), length) for column, length in zip(cells, longest, strict=True)]
+        """For each column but the first, whether it holds text, and the length of its longest error."""
+        columns = [[row.cells[place] for row in self.rows if row.cells] for place in range(len(self.head) - 1)]
+        return [
+            (any(cell.words for cell in cells), max([0, *(len(cell.error) for cell in cells)])) for cells in columns
+        ]
 
     def reasons(self) -> list[tuple[str, str]]:
-        """Returns (what is printed, why) once for each reason for a missing number, in the order of the cells."""
+        """(what is printed, why) once for each reason for a missing number, in the order of the cells."""
         cells = [cell for row in self.rows for cell in row.cells if cell.reason]
         return list(dict.fromkeys((f"± {DASH}" if cell.error == DASH else DASH, cell.reason) for cell in cells))
 
 
-def text_cell(words: str, reason: str = "") -> Cell:
-    """Returns a cell of text."""
-    return Cell(words, reason=reason, words=True)
+text_cell = partial(Cell, words=True)
 
 
-def score_cell(estimate: Estimate, signed: bool = False) -> Cell:
-    """Returns a score (1 to 10, or a difference of two) to two places."""
-    return _number(estimate, 2, 1, signed)
-
-
-def rate_cell(
-    estimate: Estimate, signed: bool = False, heat: bool = False, tip: str = "", clustered: float | None = None
-) -> Cell:
-    """Returns a share as a percentage to one place; `clustered` is a second standard error, printed in brackets."""
-    shade = min(max(estimate.value or 0.0, 0.0), 1.0) if heat else None
-    return _number(estimate, 1, 100, signed, shade, tip, clustered)
-
-
-def _number(
+def score_cell(
     estimate: Estimate,
-    places: int,
-    unit: int,
-    signed: bool,
-    heat: float | None = None,
+    signed: bool = False,
+    *,
+    places: int = 2,
+    unit: int = 1,
+    heat: bool = False,
     tip: str = "",
     clustered: float | None = None,
 ) -> Cell:
+    """A score (1 to 10, or a difference of two); `clustered` is a second standard error, printed in brackets."""
+    reason = t(estimate.reason)
     if estimate.value is None:
-        return Cell(DASH, reason=t(estimate.reason), n=estimate.n)
+        return Cell(DASH, reason=reason, n=estimate.n)
     value, stderr = unit * estimate.value, None if estimate.stderr is None else unit * estimate.stderr
     shown = f"{value:{'+' if signed else ''}.{places}f}"
     shown = shown if shown.strip("+-0.") else shown.lstrip("+-")  # what is printed as zero has no sign
     error = DASH if stderr is None else f"{stderr:.{places}f}"
     if clustered is not None:
         error += f" ({unit * clustered:.{places}f})"
-    reason = t(estimate.reason)
-    return Cell(shown.replace("-", "−"), error, reason, value, stderr, estimate.n, heat, tip)
+    shade = min(max(estimate.value, 0.0), 1.0) if heat else None
+    return Cell(shown.replace("-", "−"), error, reason, value, stderr, estimate.n, shade, tip)
 
 
-def count_cell(value: float | None, reason: str = "the run's results do not say") -> Cell:
-    """Returns a whole number with thin spaces between thousands."""
-    if value is None:
-        return Cell(DASH, reason=t(reason))
-    return Cell(grouped(value), value=value)
+rate_cell = partial(score_cell, places=1, unit=100)
+"""A share, as a percentage."""
+
+
+def count_cell(value: float | None) -> Cell:
+    """A whole number."""
+    return Cell(DASH, reason=t("the run's results do not say")) if value is None else Cell(grouped(value), value=value)
 
 
 def grouped(value: float) -> str:
-    """Returns a whole number with thin spaces between thousands."""
+    """A whole number with thin spaces between thousands."""
     return f"{int(value):,}".replace(",", "\u202f")

@@ -1,4 +1,7 @@
-"""The report's words in the language it is written in: English stands in the code, Chinese in one table."""
+"""The report's words in the language it is written in: English stands in the code, Chinese in one table.
+
+The notes under the tables stand in a table of their own, in both.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +28,27 @@ def language(name: str) -> Iterator[None]:
 
 
 def t(english: str, **values: Any) -> str:
-    """Returns a text in the language of now, with its values put in; one that is not in the table stays as it is."""
+    """A text in the language of now, with its values put in; one that is not in the table stays as it is."""
     words = chinese().get(english, english) if _language.get() == "zh" else english
     return words.format(**values) if values else words
 
 
+def notes(table: str, **values: Any) -> tuple[str, ...]:
+    """The notes under a table, in the language of now."""
+    return tuple(note[_language.get()].format(**values) for note in _stored("notes.json")[table])
+
+
 def listed(names: list[str], most: int = 3) -> str:
-    """Returns the first few names, and how many more there are."""
+    """The first few names, and how many more there are."""
     some = ", ".join(names[:most])
     return some if len(names) <= most else t("{some} and {n} more", some=some, n=len(names) - most)
 
 
-@lru_cache
 def chinese() -> dict[str, str]:
-    """Returns the table: English -> Chinese."""
-    return json.loads((Path(__file__).parent / "texts.zh.json").read_text(encoding="utf-8"))
+    """The table: English -> Chinese."""
+    return _stored("texts.zh.json")
+
+
+@lru_cache
+def _stored(name: str) -> Any:
+    return json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
