@@ -22,7 +22,7 @@ from lm_eval_tasks.harness import compat, notes, together
 from lm_eval_tasks.harness.identity import identity_of, sign
 from lm_eval_tasks.harness.pack_task import PackTask
 from lm_eval_tasks.harness.ranks import over_ranks
-from lm_eval_tasks.harness.repeats import check_repeats
+from lm_eval_tasks.harness.repeats import check_filters, check_repeats
 from lm_eval_tasks.harness.requests import (
     ROOM,
     Asked,
@@ -127,6 +127,7 @@ class JudgedTask(PackTask):
         self._run_options = {"rank": rank, "ranks": world_size, **options}
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         compat.set_requests(self, [JudgedRequest(**vars(instance)) for instance in self.instances])
+        check_filters(compat.filters_of(self), self.instances[0])
         self._ranks = world_size
         model = compat.model_behind(options)
         self._run_key = self._fingerprint(model)  # before hashes of clips are known, which come when they are sent
@@ -138,7 +139,7 @@ class JudgedTask(PackTask):
             together.passed(self)
             return
         judge = Judge.of(self.settings)
-        judge.begin_run()
+        judge.begin_run(rank, world_size)
         judge.fresh = bool(self._replayed and self.config.metadata.get("replay_all"))
         if not self._replayed and not self.is_finished():  # nothing is paid for before the judge is known to work
             judge.check(self.trial_question())
@@ -152,6 +153,7 @@ class JudgedTask(PackTask):
             hand_over = partial(ask_early, judge, compat.filters_of(self), self.all_questions, room)
             for instance in (instance for instance in self.instances if instance.repeats == 1):
                 instance.on_answer, instance.progress = hand_over, judge.early.progress
+                instance.on_break_off = judge.break_off
                 judge.early.expected += self._calls_a_doc()
         if self.settings.judge_repeats > 1 and not self.settings.judge_temperature:
             compat.warning_once(log, "judge_repeats at judge_temperature=0 shows the noise of the judge's server only.")
@@ -160,12 +162,12 @@ class JudgedTask(PackTask):
 
     def apply_filters(self) -> None:
         """Apply the YAML's filters, then judge what they leave; judgements take the place of the filtered answers."""
+        waiting_room.save(together.answered())  # before a filter of the user's own can fail
         super().apply_filters()
         if self._predicts_only():
             self.config.metadata = {**(self.config.metadata or {}), "made_with": self._made_with()}
             self.end()
             return
-        waiting_room.save(together.answered())
         asked = what_is_asked(self.instances, self.all_questions, self.settings.empty_answers == "judge")
         judge = Judge.of(self.settings)
         every = Questionnaire(asked, judge.key)

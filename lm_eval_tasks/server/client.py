@@ -23,6 +23,7 @@ from urllib.request import getproxies, proxy_bypass
 import openai
 
 from lm_eval_tasks.errors import ServerUnusable
+from lm_eval_tasks.server.bounded import bounded
 from lm_eval_tasks.server.dialect import EFFECT, adapted, can_give_up, named_limit, next_to_give_up
 from lm_eval_tasks.server.keys import know, without_keys
 from lm_eval_tasks.server.outcome import FILTERED, TOO_LONG, Kind, Outcome, lost
@@ -146,6 +147,7 @@ class Client:
         request: dict[str, Any],
         encode: Callable[[dict[str, Any]], Pieces] | None = None,
         tries: int | None = None,
+        again: Callable[[Outcome], bool] | None = None,
     ) -> Outcome:
         """Make a request until it is answered, refused, or nothing helps.
 
@@ -153,6 +155,7 @@ class Client:
             request: the body, with its limit of tokens as ``max_tokens``.
             encode: makes bytes of a body; JSON by default.
             tries: how often it is made at the most where no answer comes; None for as long as patience lasts.
+            again: whether it may be made again after this broken reply; by default it may.
 
         Returns:
             The outcome; NOT_ASKED is its reason where asking had ended.
@@ -166,7 +169,7 @@ class Client:
                 outcome = await self._negotiated(request, encode, again=tried > 0)
                 if outcome.kind is Kind.BROKEN:
                     broken += 1
-                    if broken < min(BROKEN_TRIES, tries or BROKEN_TRIES):
+                    if broken < min(BROKEN_TRIES, tries or BROKEN_TRIES) and (again is None or again(outcome)):
                         await asyncio.sleep(0.5 * broken)
                         continue
                 elif outcome.kind in (Kind.BUSY, Kind.LOST):
@@ -346,9 +349,10 @@ class Client:
         content = pieces[0] if len(pieces) == 1 else _Streamed(pieces)
         length = sum(map(len, pieces))
         headers = {"Content-Type": "application/json", "Content-Length": str(length)}
+        headers["X-Stainless-Raw-Response"] = "true"  # so that openai gives the headers as well
         try:
             async with time_limit(server.timeout):
-                body = await self._client.post(self._url, cast_to=bytes, content=content, options={"headers": headers})
+                reply = await self._client.post(self._url, cast_to=bytes, content=content, options={"headers": headers})
         except openai.APIStatusError as error:
             return read(error.status_code, error.response.headers, error.response.content, max_tokens)
         except (TimeoutError, asyncio.TimeoutError):  # two types before Python 3.11
@@ -360,7 +364,7 @@ class Client:
         except Exception as error:  # what is no HTTP: the transport has errors of its own, which openai lets through
             log.debug("A response that is none:", exc_info=True)
             return replace(_unconnected(error), words=without_keys(" ".join(str(error).split()))[:200])
-        return read(200, {}, body, max_tokens)
+        return read(200, reply.headers, reply.content, max_tokens)
 
 
 class _Streamed:
@@ -400,7 +404,7 @@ def _connect(server: Server) -> tuple[str, openai.AsyncOpenAI]:
         max_connections=server.concurrency + 1, max_keepalive_connections=server.concurrency + 1
     )
     try:
-        http = transport(limits=limits, verify=server.verify, trust_env=not loopback, follow_redirects=False)
+        http = bounded(transport)(limits=limits, verify=server.verify, trust_env=not loopback, follow_redirects=False)
         if own_way:
             http.event_hooks = {"request": [_without_authorization]}
         client = openai.AsyncOpenAI(
