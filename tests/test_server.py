@@ -326,7 +326,7 @@ def test_answers_tell_what_the_server_said_of_them(server, ask):
 
 
 @both
-@pytest.mark.parametrize("status", [200, 500, 400])
+@pytest.mark.parametrize("status", [200, 500])
 def test_a_body_of_any_size_fills_no_memory(server, ask, quick, role, status):
     packed = gzip.compress(b" " * (200 << 20))
     floods = [
@@ -340,15 +340,14 @@ def test_a_body_of_any_size_fills_no_memory(server, ask, quick, role, status):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert got == ([None] if status == 400 else ["8 6"])
+    assert got == ["8 6"]
     assert peak < 64 << 20 and server.flooded < 64 << 20
 
 
-@both
-def test_a_long_reply_is_still_read(server, ask, role):
+def test_a_long_reply_is_still_read(server, ask):
     text = "8 6" + " " * (1 << 20)
-    server.script(role, said(text))
-    assert ask(role, **({"judge_max_tokens": 1 << 16} if role == "judge" else {})) == [text]
+    server.script("model", said(text))
+    assert ask("model") == [text]
 
 
 @both

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy
 import soundfile
@@ -32,11 +33,11 @@ class Sound(soundfile.SoundFile):
 
     def __init__(self, file: io.FileIO, layout: Layout | None = None) -> None:
         size = os.fstat(file.fileno()).st_size
-        self.layout = layout or read_layout(file, size)
+        self.source, self.layout = file, layout or read_layout(file, size)
         file.seek(self.layout.start)
         endless = self.layout.is_mpeg and not self.layout.counted
-        if endless or self.layout.patch:
-            super().__init__(_Told(file, self.layout, _FAR if endless else size))
+        if endless or self.layout.patch or self.layout.parts:
+            super().__init__(_Told(file, self.layout, _FAR if endless else next(iter(self.layout.parts), size)))
         else:  # libsndfile begins where the descriptor stands, and no name can mislead it
             super().__init__(file.fileno(), closefd=False)
 
@@ -46,13 +47,30 @@ class Sound(soundfile.SoundFile):
 
     @property
     def stated(self) -> int | None:
-        """Frames that the header states; None where it does not, or where libsndfile has made an estimate."""
+        """Frames that the header states of all; None where it does not, or where libsndfile has made an estimate."""
+        return None if self.layout.parts else self._stated
+
+    @property
+    def _stated(self) -> int | None:
         is_estimate = self.layout.is_mpeg and not self.layout.counted
         return None if is_estimate or self.frames >= _UNKNOWN else self.frames
 
     def blocks_to_the_end(self, dtype: str = "float32") -> Iterator[numpy.ndarray]:
-        """What there is from here on, shape ``(frames, channels)``."""
-        left = _UNKNOWN if self.stated is None else self.stated - self.tell()
+        """What there is from here on, shape ``(frames, channels)``, over all recordings that were put together.
+
+        Raises:
+            BadAudio: their rates or channels differ.
+        """
+        yield from self._blocks(dtype)
+        ends = (*self.layout.parts[1:], None)
+        for part, end in zip(self.layout.parts, ends, strict=False):
+            with Sound(self.source, replace(self.layout, start=part, parts=(end,) if end else ())) as sound:
+                if (sound.samplerate, sound.channels) != (self.samplerate, self.channels):
+                    raise BadAudio("several recordings in one file, of different rates or channels")
+                yield from sound._blocks(dtype)
+
+    def _blocks(self, dtype: str) -> Iterator[numpy.ndarray]:
+        left = _UNKNOWN if self._stated is None else self._stated - self.tell()
         while left > 0 and len(block := self.read(min(left, max(1, _BLOCK // self.channels)), dtype, always_2d=True)):
             left -= len(block)  # what follows the last frame may be a tag, which a decoder takes for damage
             yield block
@@ -102,6 +120,7 @@ class _Told(io.RawIOBase):
             buffer[:count] = bytes(count)
             self.at += count
             return count
+        buffer = memoryview(buffer)[: max(0, self.length - self.at)]  # another recording may follow
         begin = self.start + self.at
         self.file.seek(begin)
         count = self.file.readinto(buffer) or 0

@@ -55,17 +55,7 @@ class Asker:
             if not await budget.wait(held):
                 self._say_stopped(budget.reached)
                 return replace(unusable or Unjudged(budget.reached), reason=budget.reached)
-            replies: list[Outcome] = []  # broken ones, each of which may have been paid for
-
-            def again(broken: Outcome, replies: list[Outcome] = replies, held: int = held) -> bool:
-                taken = budget.take(held)
-                if taken:
-                    replies.append(broken)
-                return taken
-
-            reply = await self.client.ask(self._body(messages, room, question.schema), tries=tries, again=again)
-            for one in (*replies, reply):
-                await budget.done(held, _used(one, held))
+            reply = await self._ask(self._body(messages, room, question.schema), tries, budget, held)
             if reply.kind in (Kind.REFUSED, Kind.HOPELESS, Kind.BUSY, Kind.LOST):
                 return self._without_reply(reply, unusable, attempt)
             tokens = [tokens[0] + reply.prompt_tokens, tokens[1] + reply.completion_tokens]
@@ -80,6 +70,22 @@ class Asker:
             room *= 2 if reply.kind is Kind.CUT else 1
             messages = _restated(question)
         return unusable
+
+    async def _ask(self, body: dict[str, Any], tries: int | None, budget: Budget, held: int) -> Outcome:
+        """Make a call that so many tokens are held for. Each broken reply before the last may have been paid for too."""
+        holding = True
+
+        def again(broken: Outcome) -> bool:
+            nonlocal holding
+            budget.give_back(held, _used(broken, held))
+            holding = budget.take(held)
+            return holding
+
+        reply = await self.client.ask(body, tries=tries, again=again)
+        if holding:
+            budget.give_back(held, _used(reply, held))
+        await budget.tell()
+        return reply
 
     def request(self, question: Question, attempt: int) -> dict[str, Any]:
         """A question as it is put the first or the second time; the second time with its form and double the room."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -158,7 +158,7 @@ class BatchServer:
     async def _find(self, job: Job) -> str:
         """The id of the batch that was made of a job's file; "" where there is none."""
         seen = 0
-        async for batch in self.api.batches.list(limit=100):
+        async for batch in self._listed():
             found = _fields(batch)
             mark = _fields(found.get("metadata")).get(_MARK)
             if job.token == mark or job.file_id == found.get("input_file_id"):
@@ -171,6 +171,18 @@ class BatchServer:
             if seen == _LISTED:
                 raise openai.OpenAIError(f"it is not among the last {_LISTED}")
         return ""
+
+    async def _listed(self) -> AsyncIterator[Any]:
+        """All batches, the newest first."""
+        page = await self.api.batches.list(limit=100)
+        while True:
+            if not isinstance(getattr(page, "data", None), list):
+                raise openai.OpenAIError("its list of batches is none")
+            for batch in page.data:
+                yield batch
+            if not page.data or not page.has_next_page():
+                return
+            page = await page.get_next_page()
 
     async def until_one_ended(self, jobs: list[Job], bar: tqdm) -> list[Job]:
         """Wait until a batch has ended and its results are here.

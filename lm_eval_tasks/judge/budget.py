@@ -73,10 +73,9 @@ class Budget:
         self._held -= held
         self._tokens += used
 
-    async def done(self, held: int, used: int) -> None:
-        """As ``give_back``, and tell those who wait."""
+    async def tell(self) -> None:
+        """Tell those who wait that something was given back."""
         async with self._change:
-            self.give_back(held, used)
             self._change.notify_all()
 
 
