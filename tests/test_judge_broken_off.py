@@ -126,7 +126,7 @@ def test_a_broken_reply_counts_for_the_caps(server: Server, make_judge: Any) -> 
     outcomes = judge.ask(questions(3), "Judging")
     assert server.calls() == 4 and not any(isinstance(o, Verdict) for o in outcomes)
     server.forget()
-    judge = make_judge(judge_max_tokens_total=330, judge_max_tokens=10, judge_concurrency=1)
+    judge = make_judge(judge_max_tokens_total=320, judge_max_tokens=10, judge_concurrency=1)
     judge.ask(questions(9), "Judging")
     assert server.calls() == 3  # of 104 tokens each
 

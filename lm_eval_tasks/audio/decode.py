@@ -31,13 +31,14 @@ class Sound(soundfile.SoundFile):
     After each block soundfile seeks to where it is, which fails in some whole files and makes libmpg123 complain.
     """
 
-    def __init__(self, file: io.FileIO, layout: Layout | None = None) -> None:
+    def __init__(self, file: io.FileIO, layout: Layout | None = None, end: int | None = None) -> None:
         size = os.fstat(file.fileno()).st_size
         self.source, self.layout = file, layout or read_layout(file, size)
         file.seek(self.layout.start)
         endless = self.layout.is_mpeg and not self.layout.counted
-        if endless or self.layout.patch or self.layout.parts:
-            super().__init__(_Told(file, self.layout, _FAR if endless else next(iter(self.layout.parts), size)))
+        end = next(iter(self.layout.parts), end)
+        if endless or self.layout.patch or end:
+            super().__init__(_Told(file, self.layout, _FAR if endless else end or size))
         else:  # libsndfile begins where the descriptor stands, and no name can mislead it
             super().__init__(file.fileno(), closefd=False)
 
@@ -62,9 +63,9 @@ class Sound(soundfile.SoundFile):
             BadAudio: their rates or channels differ.
         """
         yield from self._blocks(dtype)
-        ends = (*self.layout.parts[1:], None)
+        ends = (*self.layout.parts[1:], os.fstat(self.source.fileno()).st_size)
         for part, end in zip(self.layout.parts, ends, strict=False):
-            with Sound(self.source, replace(self.layout, start=part, parts=(end,) if end else ())) as sound:
+            with Sound(self.source, replace(self.layout, start=part, parts=()), end) as sound:
                 if (sound.samplerate, sound.channels) != (self.samplerate, self.channels):
                     raise BadAudio("several recordings in one file, of different rates or channels")
                 yield from sound._blocks(dtype)
