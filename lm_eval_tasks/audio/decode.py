@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy
 import soundfile
 
-from lm_eval_tasks.audio.formats import Layout, read_layout
+from lm_eval_tasks.audio.formats import SEVERAL, Layout, read_layout
 from lm_eval_tasks.errors import BadAudio
 
 _BLOCK = 1 << 17
@@ -67,7 +67,7 @@ class Sound(soundfile.SoundFile):
         for part, end in zip(self.layout.parts, ends, strict=False):
             with Sound(self.source, replace(self.layout, start=part, parts=()), end) as sound:
                 if (sound.samplerate, sound.channels) != (self.samplerate, self.channels):
-                    raise BadAudio("several recordings in one file, of different rates or channels")
+                    raise BadAudio(SEVERAL)
                 yield from sound._blocks(dtype)
 
     def _blocks(self, dtype: str) -> Iterator[numpy.ndarray]:

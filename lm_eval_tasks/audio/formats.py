@@ -9,6 +9,11 @@ import io
 import struct
 from dataclasses import dataclass
 
+from lm_eval_tasks.errors import BadAudio
+
+SEVERAL = "several recordings in one file, of different rates or channels"
+"""Why joined recordings are bad that no decoder reads to their end."""
+
 _SLACK = 128
 """Bytes that a header may claim too many: a program that counted the header, or a pad byte."""
 
@@ -86,7 +91,9 @@ def read_layout(file: io.FileIO, size: int) -> Layout:
     magic = head[:4]
     if magic in _CONTAINERS:
         is_cut, patch = _container(file, magic, start, size)
-        return Layout(magic, start, is_cut, patch=patch, parts=_joined(file, start, size) if not patch else ())
+        parts = _joined(file, start, size) if not patch else ()
+        is_cut |= bool(parts) and _container(file, magic, parts[-1], size)[0]
+        return Layout(magic, start, is_cut, patch=patch, parts=parts)
     if magic in (b".snd", b"dns.") and len(head) >= 12:  # AU
         offset, claimed = struct.unpack(">II" if magic == b".snd" else "<II", head[4:12])
         return Layout(magic, start, _lacks(claimed, size - start - offset))
@@ -94,7 +101,7 @@ def read_layout(file: io.FileIO, size: int) -> Layout:
         return Layout(magic, start, _ogg_is_cut(file, size), parts=_ogg_parts(file, start, size))
     if _mpeg_frame(magic):
         counted, claimed, tag = _mpeg_count(_read(file, start, 256))
-        if counted and claimed and _mpeg_goes_on(file, start + claimed, size):  # others were put behind it
+        if counted and claimed and _mpeg_goes_on(file, start, start + claimed, size):  # others were put behind it
             return Layout(magic, start, patch=(start + tag, bytes(4)))
         is_cut = claimed - claimed // 100 > size - start if counted else _mpeg_is_cut(file, start, size)
         return Layout(magic, start, is_cut, counted)
@@ -240,8 +247,13 @@ def _mpeg_count(head: bytes) -> tuple[bool, int, int]:
     return False, 0, 0
 
 
-def _mpeg_goes_on(file: io.FileIO, at: int, size: int) -> bool:
-    """Whether frames of MPEG audio follow behind what the first one counts; what is there may be tags as well."""
+def _mpeg_goes_on(file: io.FileIO, start: int, at: int, size: int) -> bool:
+    """Whether frames of MPEG audio follow behind what the first one counts; what is there may be tags as well.
+
+    Raises:
+        BadAudio: they are of another rate or other channels, where every decoder ends.
+    """
+    kind = _mpeg_kind(_read(file, start, 4))
     rest = _read(file, at, max(0, size - at))
     place = rest.find(b"\xff")
     while place >= 0:
@@ -249,9 +261,20 @@ def _mpeg_goes_on(file: io.FileIO, at: int, size: int) -> bool:
         while frames < _IN_A_ROW and (length := _mpeg_frame(rest[position : position + 4])):
             position, frames = position + length, frames + 1
         if frames == _IN_A_ROW:
+            _check_kind(rest[place : place + 4], kind)
             return True
         place = rest.find(b"\xff", place + 1)
     return False
+
+
+def _mpeg_kind(head: bytes) -> tuple[int, int, bool]:
+    """Version, rate and whether it is mono, as the header of a frame has them."""
+    return head[1] & 0x18, head[2] & 0x0C, head[3] >= 0xC0
+
+
+def _check_kind(head: bytes, kind: tuple[int, int, bool]) -> None:
+    if _mpeg_kind(head) != kind:
+        raise BadAudio(SEVERAL)
 
 
 _IN_A_ROW = 8
@@ -263,6 +286,8 @@ def _mpeg_is_cut(file: io.FileIO, start: int, size: int) -> bool:
     file.seek(start)
     data = memoryview(file.read(size - start))
     position = 0
-    while length := _mpeg_frame(bytes(data[position : position + 4])):
+    kind = _mpeg_kind(bytes(data[:4]))
+    while length := _mpeg_frame(head := bytes(data[position : position + 4])):
+        _check_kind(head, kind)
         position += length
     return position > len(data)
