@@ -297,7 +297,16 @@ ID3 = b"ID3\x04\0\0\0\0\x20\0" + bytes(4096)
 
 @pytest.mark.parametrize(
     ("kind", "tags"),
-    [("OGG", b""), ("opus", b""), ("OGG", bytes(999)), ("MP3", b""), ("MP3", ID3), ("MP3", b"TAG" + bytes(125)), ("16-bit", b""), ("24-bit", b"")],
+    [
+        ("OGG", b""),
+        ("opus", b""),
+        ("OGG", bytes(999)),
+        ("MP3", b""),
+        ("MP3", ID3),
+        ("MP3", b"TAG" + bytes(125)),
+        ("16-bit", b""),
+        ("24-bit", b""),
+    ],
 )
 def test_recordings_joined_in_one_file_are_all_heard(tmp_path, kind, tags):
     path = two_tones(tmp_path, kind, tags)

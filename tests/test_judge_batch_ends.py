@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from batch_judges import IN_BATCH, api, asked, jobs_left, make, values  # noqa: F401

@@ -35,7 +35,9 @@ def counted(out: Any) -> dict[str, int]:
 
 
 def asked_twice(server: Server) -> list[Any]:
-    texts = Counter(json.dumps(asked.body["messages"]) for asked in server.asked["judge"] if "QA question" in asked.text)
+    texts = Counter(
+        json.dumps(asked.body["messages"]) for asked in server.asked["judge"] if "QA question" in asked.text
+    )
     return [text for text, count in texts.items() if count > 1]
 
 
@@ -79,9 +81,7 @@ def test_tasks_with_judges_of_their_own_are_asked_by_these_alone(
 
 
 @pytest.mark.parametrize(("ends", "live"), [("completed", 10), ("cancelled", 0)])
-def test_what_a_batch_leaves_is_asked_ahead_only_where_it_may_be_asked_at_all(
-    runs: Runs, ends: str, live: int
-) -> None:
+def test_what_a_batch_leaves_is_asked_ahead_only_where_it_may_be_asked_at_all(runs: Runs, ends: str, live: int) -> None:
     with batch_server.running() as api:
         api.ends, api.live = [ends], lambda body: "8 6"
         api.results = lambda number, rs: ([batch_server.line(r, "hm") for r in rs] if live else [], [])
@@ -184,7 +184,7 @@ def test_after_ctrl_c_no_call_is_made_any_more(server: Server, make_judge: Any, 
     server.script("judge", lambda asked: said("no", delay=5 if "Question 3?" in asked.text else 0.1))
     judge = make_judge(judge_concurrency=4)
     with monkeypatch.context() as patched:
-        interrupted(judge, patched, lambda: server.calls() > 16)  # some of those ahead
+        interrupted(judge, patched, lambda: server.calls() > 10)  # the first try of those ahead
         with pytest.raises(KeyboardInterrupt):
             judge.ask(first, "Judging", then)
     assert quiet_after(server)
@@ -233,12 +233,12 @@ def test_a_run_after_one_that_was_broken_off_has_all_of_its_caps(
     with monkeypatch.context() as patched:
         patched.setattr(generation, "_run", broken)
         with pytest.raises(KeyboardInterrupt):
-            evaluate(server, root, judge_max_calls=13, judge_concurrency=2)
+            evaluate(server, root, judge_max_calls=13, judge_concurrency=2, judge_cache=False)
     (judge,) = Judge._shared.values()
     before = server.calls()
     assert before > 1
     monkeypatch.setattr("test_judge_early.forget_judges", lambda: None)  # the same process, as in a notebook
-    found = evaluate(server, root, judge_max_calls=13, judge_concurrency=2)
+    found = evaluate(server, root, judge_max_calls=13, judge_concurrency=2, judge_cache=False)
     assert list(Judge._shared.values()) == [judge]
     summary = found["configs"][f"{ALL}_speech_QA"]["metadata"]["judging"]
     assert summary["judged"] == 6 and summary["unjudged"] == {}

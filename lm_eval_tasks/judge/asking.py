@@ -72,7 +72,7 @@ class Asker:
         return unusable
 
     async def _ask(self, body: dict[str, Any], tries: int | None, budget: Budget, held: int) -> Outcome:
-        """Make a call that so many tokens are held for. Each broken reply before the last may have been paid for too."""
+        """Make a call that so many tokens are held for; each broken reply on the way may have been paid for."""
         holding = True
 
         def again(broken: Outcome) -> bool:
