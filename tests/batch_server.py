@@ -39,7 +39,8 @@ class BatchServer:
     Attributes:
         ends: how the first, second, ... batch ends; the last one for all others.
         results: makes output and errors of a batch's requests, by the batch's number.
-        faults: (method, start of the path) -> answers (status, or "drop" after the work is done), used up one by one.
+        faults: (method, start of the path) -> answers, used up one by one: a status, the bytes of a 200, or "drop"
+            after the work is done.
         polls: how often a batch is looked at before it has ended.
         live: what a direct call is answered.
     """
@@ -73,6 +74,8 @@ class BatchServer:
                     await handler(request)
                     request.transport.close()
                     return web.Response()
+                if isinstance(answer, bytes):
+                    return web.Response(body=answer, content_type="application/json")
                 if answer is not KEEP:
                     return web.json_response({"error": {"message": "a fault"}}, status=answer)
         return await handler(request)

@@ -30,6 +30,7 @@ class Answer:
         delay: seconds before it is sent.
         until: it is held back until this is set.
         drop: close the connection instead of answering, or after these bytes.
+        flood: so many spaces go before the body.
     """
 
     status: int = 200
@@ -38,6 +39,7 @@ class Answer:
     delay: float = 0.0
     until: threading.Event | None = None
     drop: bool | bytes = False
+    flood: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,14 @@ class Server:
     Attributes:
         asked: every request that arrived, by role.
         peak: the most requests in flight at once, by role.
+        flooded: bytes of ``flood`` that were sent.
     """
 
     def __init__(self) -> None:
         self.asked: dict[str, list[Asked]] = defaultdict(list)
         self.peak: Counter[str] = Counter()
         self._in_flight: Counter[str] = Counter()
+        self.flooded = 0
         self._scripts: dict[str, tuple[list[Step], Step]] = {}
         self.port = 0
 
@@ -151,6 +155,15 @@ class Server:
         headers = {"Content-Type": "application/json", **answer.headers}
         body = json.dumps(answer.body) if isinstance(answer.body, (dict, list)) else answer.body
         body = body.encode() if isinstance(body, str) else body
+        if answer.flood:
+            response = web.StreamResponse(status=answer.status, headers=headers)
+            await response.prepare(request)
+            with contextlib.suppress(ConnectionError):
+                for _ in range(answer.flood >> 16):
+                    await response.write(b" " * (1 << 16))
+                    self.flooded += 1 << 16
+                await response.write(body)
+            return response
         return web.Response(status=answer.status, body=body, headers=headers)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections import defaultdict
 
 import pytest
@@ -91,6 +92,22 @@ def judge(*refusals):
     return answer
 
 
+def moody(times):
+    """A judge whose verdicts on the same prompt differ, by how often it was asked, in an order of its own."""
+    seen = defaultdict(int)
+
+    def answer(asked):
+        task, number = question(asked)
+        prompt = json.dumps([message["content"] for message in asked.body["messages"]])
+        prompt = re.sub(r"(Answer|Question) \w+\]", "", prompt)  # the word in the marks
+        seen[prompt] += 1
+        if task == "speech_QA" and number == 1 and seen[prompt] % times == 1:
+            return refused(400, "content management policy", code="content_filter")
+        return f"{(number * 3 + seen[prompt]) % 5 + 2} {(number + 2 * seen[prompt]) % 7 + 1}"
+
+    return answer
+
+
 CASES = {
     "some unjudged": judge(lambda task, number: number == 2),
     "rank 0 all unjudged": judge(lambda task, number: number % 2 == 0),
@@ -124,3 +141,32 @@ def test_with_everything_unjudged_on_both_ranks_there_is_no_score(server, make_d
     for name in TASKS:
         assert all(value is None or math.isnan(value) for value in scores(together, name))
         assert together["n-samples"][f"{ALL}_{name}"]["effective"] == 0
+
+
+def test_the_judges_noise_is_that_of_the_docs_of_all_ranks(server, make_data, monkeypatch):
+    root = make_data(**dict.fromkeys(TASKS, 4))
+    server.script("model", listener)
+    server.script("judge", moody(3))
+    options = {"judge_repeats": 3, "judge_temperature": 1, "judge_cache": False}
+    alone = run(server, root, **options)
+    gathered = {}
+
+    def gather(value, ranks):
+        """What ``ranks.of_all_ranks`` does where each rank is a process; here the ranks come one after the other."""
+        place = len(gathered[now[0]])
+        gathered[now[0]].append(value)
+        return [gathered[rank][place] for rank in range(now[0] + 1)]
+
+    now = [0]
+    monkeypatch.setattr("lm_eval_tasks.harness.ranks.of_all_ranks", gather)
+    monkeypatch.setattr("lm_eval_tasks.harness.notes.of_all_ranks", gather)
+    server.script("judge", moody(3))
+    for rank in range(2):
+        now[0], gathered[rank] = rank, []
+        tasks, _, _ = on_rank(server, root, rank, 2, **options)
+    for name, task in tasks.items():
+        found, expected = (one["metadata"]["judging"] for one in (task.dump_config(), alone["configs"][name]))
+        for key in ("judge_sd", "stderr_with_judge_noise", "stderr_without_judge_noise", "stderr_of_judge_noise"):
+            assert found[key] == pytest.approx(expected[key]), (name, key)
+        for key in ("docs", "judged", "calls", "failed_repeats", "unjudged", "judge_answered"):
+            assert found[key] == expected[key], (name, key)

@@ -132,6 +132,15 @@ def test_what_is_no_key_is_left_alone(options):
     assert keys.without_keys(text) == text
 
 
+@pytest.mark.parametrize("key", ["Sk-Judge_0123/aB+c", "5f0c-ABCD-ef01-2345", "p\u00e4sswort-1"])
+@pytest.mark.parametrize("change", [str.upper, str.lower, str.swapcase, str.title])
+def test_a_key_in_another_case_is_one(key, change):
+    keys.know(key)
+    text = f"It is {change(key)}, {json.dumps(change(key))}"
+    assert "[key]" in keys.without_keys(text) and change(key) not in keys.without_keys(text)
+    assert storable_answer(Answer(text, "stop")) == keys.without_keys(text)
+
+
 def test_an_answer_keeps_a_key_that_is_an_ordinary_word():
     keys.know("placeholder", "sk-abcdefgh")
     answer = storable_answer(Answer("a placeholder and sk-abcdefgh", "stop"))

@@ -56,17 +56,17 @@ def test_tasks_of_the_users_own_files_are_judged_again_and_those_of_others_left_
 
 
 def test_answers_that_a_task_of_the_users_own_filtered_are_not_judged_as_ours_of_the_same_name(runs, own_tasks, capsys):
-    filters = "[{function: take_first}, {function: lowercase}]"
+    filters = "[{function: lowercase}, {function: take_first}]"
     for file in own_tasks.glob("*.yaml"):
         file.unlink()
     ours = INCLUDE_PATH / "airbench_chat" / "sound_QA.yaml"
     asks = "doc_to_text: '{{question}} Be short.'\n"
     (own_tasks / "a.yaml").write_text(f"include: {ours}\n{asks}filter_list: [{{name: judge, filter: {filters}}}]\n")
-    out = runs.run("out", "--include_path", str(own_tasks), tasks=f"{ALL}_sound_QA", ends=3)
+    out = runs.run("out", "--include_path", str(own_tasks), tasks=f"{ALL}_sound_QA")
     assert all("Be short" in text for text in runs.server.texts("model"))
     assert cli.main(["rejudge", str(out), "--trust"]) == 2
     assert "another filter_list" in capsys.readouterr().err
-    again = runs.rejudge(out, "--include_path", str(own_tasks), ends=3)
+    again = runs.rejudge(out, "--include_path", str(own_tasks))
     assert numbers(again) == numbers(results(out)) and runs.judged() == []
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -351,3 +353,41 @@ def test_answers_tell_what_the_server_said_of_them(server, ask):
     (answer,) = ask.outcomes
     assert isinstance(answer, Answered)
     assert (answer.finish, answer.model, answer.prompt_tokens, answer.completion_tokens) == ("stop", "m-2026", 100, 4)
+
+
+# Bodies without an end, and what headers say beside an error in a 200
+
+
+@both
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_body_of_any_size_fills_no_memory(server, ask, quick, role, status):
+    packed = gzip.compress(b" " * (200 << 20))
+    floods = [
+        replace(said("8 6"), status=status, flood=1 << 30),
+        Answer(status, packed, {"Content-Encoding": "gzip"}),
+    ]
+    server.script(role, *floods, then=said("8 6"))
+    tracemalloc.start()
+    try:
+        got = ask(role, **({"judge_max_retries": 5} if role == "judge" else {"max_retries": 5}))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert got == ["8 6"]
+    assert peak < 64 << 20 and server.flooded < 64 << 20
+
+
+def test_a_long_reply_is_still_read(server, ask):
+    text = "8 6" + " " * (1 << 20)
+    server.script("model", said(text))
+    assert ask("model") == [text]
+
+
+@both
+@pytest.mark.parametrize("error", [{"code": 429, "message": "slow down"}, {"code": "rate_limit_exceeded"}])
+def test_a_pause_that_is_asked_for_beside_an_error_in_a_200_is_kept(server, ask, role, error):
+    busy = Answer(200, {"error": error}, {"Retry-After": "1"})
+    server.script(role, busy, then=said("8 6"))
+    begun = time.monotonic()
+    assert ask(role) == ["8 6"]
+    assert 0.9 < time.monotonic() - begun < 2.5 and server.calls(role) == 2

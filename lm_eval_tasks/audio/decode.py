@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy
 import soundfile
 
-from lm_eval_tasks.audio.formats import Layout, read_layout
+from lm_eval_tasks.audio.formats import SEVERAL, Layout, read_layout
 from lm_eval_tasks.errors import BadAudio
 
 _BLOCK = 1 << 17
@@ -30,13 +31,14 @@ class Sound(soundfile.SoundFile):
     After each block soundfile seeks to where it is, which fails in some whole files and makes libmpg123 complain.
     """
 
-    def __init__(self, file: io.FileIO, layout: Layout | None = None) -> None:
+    def __init__(self, file: io.FileIO, layout: Layout | None = None, end: int | None = None) -> None:
         size = os.fstat(file.fileno()).st_size
-        self.layout = layout or read_layout(file, size)
+        self.source, self.layout = file, layout or read_layout(file, size)
         file.seek(self.layout.start)
         endless = self.layout.is_mpeg and not self.layout.counted
-        if endless or self.layout.patch:
-            super().__init__(_Told(file, self.layout, _FAR if endless else size))
+        end = next(iter(self.layout.parts), end)
+        if endless or self.layout.patch or end:
+            super().__init__(_Told(file, self.layout, _FAR if endless else end or size))
         else:  # libsndfile begins where the descriptor stands, and no name can mislead it
             super().__init__(file.fileno(), closefd=False)
 
@@ -46,13 +48,30 @@ class Sound(soundfile.SoundFile):
 
     @property
     def stated(self) -> int | None:
-        """Frames that the header states; None where it does not, or where libsndfile has made an estimate."""
+        """Frames that the header states of all; None where it does not, or where libsndfile has made an estimate."""
+        return None if self.layout.parts else self._stated
+
+    @property
+    def _stated(self) -> int | None:
         is_estimate = self.layout.is_mpeg and not self.layout.counted
         return None if is_estimate or self.frames >= _UNKNOWN else self.frames
 
     def blocks_to_the_end(self, dtype: str = "float32") -> Iterator[numpy.ndarray]:
-        """What there is from here on, shape ``(frames, channels)``."""
-        left = _UNKNOWN if self.stated is None else self.stated - self.tell()
+        """What there is from here on, shape ``(frames, channels)``, over all recordings that were put together.
+
+        Raises:
+            BadAudio: their rates or channels differ.
+        """
+        yield from self._blocks(dtype)
+        ends = (*self.layout.parts[1:], os.fstat(self.source.fileno()).st_size)
+        for part, end in zip(self.layout.parts, ends, strict=False):
+            with Sound(self.source, replace(self.layout, start=part, parts=()), end) as sound:
+                if (sound.samplerate, sound.channels) != (self.samplerate, self.channels):
+                    raise BadAudio(SEVERAL)
+                yield from sound._blocks(dtype)
+
+    def _blocks(self, dtype: str) -> Iterator[numpy.ndarray]:
+        left = _UNKNOWN if self._stated is None else self._stated - self.tell()
         while left > 0 and len(block := self.read(min(left, max(1, _BLOCK // self.channels)), dtype, always_2d=True)):
             left -= len(block)  # what follows the last frame may be a tag, which a decoder takes for damage
             yield block
@@ -102,6 +121,7 @@ class _Told(io.RawIOBase):
             buffer[:count] = bytes(count)
             self.at += count
             return count
+        buffer = memoryview(buffer)[: max(0, self.length - self.at)]  # another recording may follow
         begin = self.start + self.at
         self.file.seek(begin)
         count = self.file.readinto(buffer) or 0

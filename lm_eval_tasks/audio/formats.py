@@ -9,6 +9,11 @@ import io
 import struct
 from dataclasses import dataclass
 
+from lm_eval_tasks.errors import BadAudio
+
+SEVERAL = "several recordings in one file, of different rates or channels"
+"""Why joined recordings are bad that no decoder reads to their end."""
+
 _SLACK = 128
 """Bytes that a header may claim too many: a program that counted the header, or a pad byte."""
 
@@ -61,7 +66,9 @@ class Layout:
         start: where the audio file begins: behind ID3 tags.
         is_cut: whether bytes are missing that the file itself says it has.
         counted: whether the header of an MP3 states the number of its frames.
-        patch: offset and bytes of a size that was never filled in and that libsndfile can't do without.
+        patch: offset and bytes of a size that was never filled in and that libsndfile can't do without, or of a count
+            of frames that is not that of the whole file.
+        parts: where further recordings begin that were put behind the first one (chained Ogg, joined WAV).
     """
 
     magic: bytes
@@ -69,6 +76,7 @@ class Layout:
     is_cut: bool = False
     counted: bool = False
     patch: tuple[int, bytes] | None = None
+    parts: tuple[int, ...] = ()
 
     @property
     def is_mpeg(self) -> bool:
@@ -77,20 +85,24 @@ class Layout:
 
 
 def read_layout(file: io.FileIO, size: int) -> Layout:
-    """Look at an open file of ``size`` bytes. Reads headers only, of an Ogg file its end, and all of an MP3."""
+    """Look at an open file of ``size`` bytes. Reads headers only, of an Ogg file those of its pages, of an MP3 all."""
     start = _after_tags(file, size)
     head = _read(file, start, 16)
     magic = head[:4]
     if magic in _CONTAINERS:
         is_cut, patch = _container(file, magic, start, size)
-        return Layout(magic, start, is_cut, patch=patch)
+        parts = _joined(file, start, size) if not patch else ()
+        is_cut |= bool(parts) and _container(file, magic, parts[-1], size)[0]
+        return Layout(magic, start, is_cut, patch=patch, parts=parts)
     if magic in (b".snd", b"dns.") and len(head) >= 12:  # AU
         offset, claimed = struct.unpack(">II" if magic == b".snd" else "<II", head[4:12])
         return Layout(magic, start, _lacks(claimed, size - start - offset))
     if magic == b"OggS":
-        return Layout(magic, start, _ogg_is_cut(file, size))
+        return Layout(magic, start, _ogg_is_cut(file, size), parts=_ogg_parts(file, start, size))
     if _mpeg_frame(magic):
-        counted, claimed = _mpeg_count(_read(file, start, 256))
+        counted, claimed, tag = _mpeg_count(_read(file, start, 256))
+        if counted and claimed and _mpeg_goes_on(file, start, start + claimed, size):  # others were put behind it
+            return Layout(magic, start, patch=(start + tag, bytes(4)))
         is_cut = claimed - claimed // 100 > size - start if counted else _mpeg_is_cut(file, start, size)
         return Layout(magic, start, is_cut, counted)
     return Layout(magic, start)
@@ -166,6 +178,38 @@ def _ogg_is_cut(file: io.FileIO, size: int) -> bool:
     return len(segments) < tail[page + 26] or page + 27 + len(segments) + sum(segments) > len(tail)
 
 
+def _ogg_parts(file: io.FileIO, start: int, size: int) -> tuple[int, ...]:
+    """Where further recordings begin: at a page that begins a stream and does not follow another such page."""
+    position, parts, beginning = start, [], True
+    while position < size and len(parts) < _MOST_CHUNKS:
+        head = _read(file, position, 27 + 255)
+        if head[:5] != b"OggS\0" or len(head) < 27:
+            found = _read(file, position, 1 << 17).find(b"OggS\0", 1)
+            if found < 0:
+                break
+            position += found
+            continue
+        begins = bool(head[5] & 2)
+        if begins and not beginning:
+            parts.append(position)
+        beginning = begins
+        segments = head[27 : 27 + head[26]]
+        position += 27 + len(segments) + sum(segments)
+    return tuple(parts)
+
+
+def _joined(file: io.FileIO, start: int, size: int) -> tuple[int, ...]:
+    """Where further WAV files begin: each where the one before says that it ends."""
+    position, parts = start, []
+    while len(head := _read(file, position, 12)) == 12 and head[:4] == b"RIFF" and head[8:] == b"WAVE":
+        parts.append(position)
+        length = int.from_bytes(head[4:8], "little")
+        position += 8 + length + length % 2
+        if len(parts) > _MOST_CHUNKS or position >= size:
+            break
+    return tuple(parts[1:])
+
+
 _RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
 _KBPS = {
     (3, 1): (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
@@ -188,18 +232,53 @@ def _mpeg_frame(head: bytes) -> int | None:
     return per_byte * kbps // _RATES[version][rate] + (head[2] >> 1 & 1)
 
 
-def _mpeg_count(head: bytes) -> tuple[bool, int]:
-    """Whether the first frame counts the frames, and how many bytes of audio it claims (0 where it does not)."""
+def _mpeg_count(head: bytes) -> tuple[bool, int, int]:
+    """Whether the first frame counts the frames, how many bytes of audio it claims (0 where it does not), and where."""
     if b"VBRI" in head:
         at = head.index(b"VBRI")
-        return True, int.from_bytes(head[at + 10 : at + 14], "big")
+        return True, int.from_bytes(head[at + 10 : at + 14], "big"), at
     for tag in (b"Xing", b"Info"):
         if tag in head:
             at = head.index(tag) + 4
             flags = int.from_bytes(head[at : at + 4], "big")
             at += 8 if flags & 1 else 4
-            return bool(flags & 1), int.from_bytes(head[at : at + 4], "big") if flags & 2 else 0
-    return False, 0
+            claimed = int.from_bytes(head[at : at + 4], "big") if flags & 2 else 0
+            return bool(flags & 1), claimed, head.index(tag)
+    return False, 0, 0
+
+
+def _mpeg_goes_on(file: io.FileIO, start: int, at: int, size: int) -> bool:
+    """Whether frames of MPEG audio follow behind what the first one counts; what is there may be tags as well.
+
+    Raises:
+        BadAudio: they are of another rate or other channels, where every decoder ends.
+    """
+    kind = _mpeg_kind(_read(file, start, 4))
+    rest = _read(file, at, max(0, size - at))
+    place = rest.find(b"\xff")
+    while place >= 0:
+        position, frames = place, 0
+        while frames < _IN_A_ROW and (length := _mpeg_frame(rest[position : position + 4])):
+            position, frames = position + length, frames + 1
+        if frames == _IN_A_ROW:
+            _check_kind(rest[place : place + 4], kind)
+            return True
+        place = rest.find(b"\xff", place + 1)
+    return False
+
+
+def _mpeg_kind(head: bytes) -> tuple[int, int, bool]:
+    """Version, rate and whether it is mono, as the header of a frame has them."""
+    return head[1] & 0x18, head[2] & 0x0C, head[3] >= 0xC0
+
+
+def _check_kind(head: bytes, kind: tuple[int, int, bool]) -> None:
+    if _mpeg_kind(head) != kind:
+        raise BadAudio(SEVERAL)
+
+
+_IN_A_ROW = 8
+"""So many headers of frames, each where the one before says that it ends, are no chance."""
 
 
 def _mpeg_is_cut(file: io.FileIO, start: int, size: int) -> bool:
@@ -207,6 +286,8 @@ def _mpeg_is_cut(file: io.FileIO, start: int, size: int) -> bool:
     file.seek(start)
     data = memoryview(file.read(size - start))
     position = 0
-    while length := _mpeg_frame(bytes(data[position : position + 4])):
+    kind = _mpeg_kind(bytes(data[:4]))
+    while length := _mpeg_frame(head := bytes(data[position : position + 4])):
+        _check_kind(head, kind)
         position += length
     return position > len(data)

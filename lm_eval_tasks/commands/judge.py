@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import sys
 import tempfile
 from collections import Counter
@@ -50,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
         ValueError: the file has no usable answer, or a setting is wrong; says which.
     """
     from lm_eval_tasks.commands.rejudge import changes_of, free, judge_stored
-    from lm_eval_tasks.runs import ended
+    from lm_eval_tasks.runs import alone, ended
     from lm_eval_tasks.runs.files import as_name, read_rows, store
     from lm_eval_tasks.runs.stored import load_run
     from lm_eval_tasks.settings import check_judge, read_settings
@@ -73,12 +75,15 @@ def main(args: argparse.Namespace) -> int:
     print(f"{sum(map(len, answers.docs.values()))} docs of {', '.join(answers.docs)}, answered by {model}")
     start = Path.cwd() / f"{as_name(model)}-judged-{as_name(settings.judge_model)}"
     output = Path(args.output_path).absolute() if args.output_path else free(start)
+    same = f"judge {hashlib.sha256(file.read_bytes()).hexdigest()} {json.dumps(changes, sort_keys=True, default=str)}"
+    alone.claim(same, f"{file.name} is being judged with these very settings")
     with tempfile.TemporaryDirectory(prefix="lm-eval-tasks-") as folder:
         where = store(answers, Path(folder), model, about)
         stored = load_run(where)
         told = {**_told(answers, rows, file), "all": args.all}
         metadata = {**changes, "replay": str(where), "replay_all": args.all}
         status = judge_stored(stored, stored.top_level(), metadata, output, told)
+    alone.release(same)
     return ended.SOME_UNJUDGED if status == ended.ALL_JUDGED and answers.lost else status
 
 

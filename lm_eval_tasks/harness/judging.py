@@ -21,7 +21,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 
 def judge_answers(task: Any) -> None:
     """Judge the filtered answers of a ``JudgedTask``; the judgements take their place, as JSON."""
-    waiting_room.save(together.answered())
     asked = what_is_asked(task.instances, task.all_questions, task.settings.empty_answers == "judge")
     judge = Judge.of(task.settings)
     every = Questionnaire(asked, judge.key)

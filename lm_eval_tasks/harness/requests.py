@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -11,7 +12,9 @@ from lm_eval.api.instance import Instance
 
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question
-from lm_eval_tasks.runs.answers import why_missing
+from lm_eval_tasks.runs.answers import storable_answer, why_missing
+
+log = logging.getLogger(f"lm_eval.{__name__}")
 
 ROOM = 0.25
 """Seconds that the next request to a model's server may wait until the judge has room for a question: a model that is
@@ -29,10 +32,12 @@ class PackRequest(Instance):
     Attributes:
         on_answer: called with the request and its answer the moment that is there, if set.
         progress: tells how far judging has come meanwhile, if set.
+        on_break_off: called where an error or Ctrl-C ends the model's work, if set.
     """
 
     on_answer: Callable[[Instance, str], None] | None = field(default=None, repr=False, compare=False)
     progress: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+    on_break_off: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     may_stay_unanswered: ClassVar[bool] = True
 
 
@@ -109,14 +114,32 @@ def what_is_asked(instances: Iterable[Instance], questions: Questions, judge_emp
             instance,
             name,
             repeat,
-            answer or "",
-            why_missing(instance, repeat, judge_empty),
+            answer if isinstance(answer, str) else "",
+            why_missing(instance, repeat, judge_empty)
+            or (None if answer is None or isinstance(answer, str) else NO_TEXT),
             questions,
         )
         for instance in instances
-        for name, answers in instance.filtered_resps.items()
-        for repeat, answer in enumerate(answers if isinstance(answers, list) else [answers])
+        for name, left in instance.filtered_resps.items()
+        for repeat, answer in enumerate(texts_left(left, len(instance.resps)))
     ]
+
+
+NO_TEXT = "no answer: a filter of the task left no text of it"
+"""The reason of an answer of which a filter made something else, such as a list of its characters."""
+
+
+def texts_left(left: Any, answers: int) -> list[Any]:
+    """What filters left of a request's answers, one by one; what is no text is to be judged by nobody.
+
+    Args:
+        left: one answer, or a list of at most as many as there were. A longer list is none of answers: a filter that
+            goes through the texts of a list goes through the characters of a text.
+        answers: how many there were.
+    """
+    if not isinstance(left, (list, tuple)):
+        return [left]
+    return list(left) if len(left) <= max(1, answers) else [tuple(left)]
 
 
 def questions_ahead(
@@ -126,6 +149,7 @@ def questions_ahead(
     for instance in instances:
         alone = copy.copy(instance)
         alone.filtered_resps = {}
+        alone.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]  # as the task's will be
         for one in filters:
             one.apply([alone])
         for asked in what_is_asked([alone], questions, judge_empty):
@@ -142,5 +166,8 @@ def ask_early(
     """
     alone = copy.copy(instance)
     alone.resps = [answer]
-    for _, question in questions_ahead([alone], filters, questions):
-        judge.submit(question, wait)
+    try:
+        for _, question in questions_ahead([alone], filters, questions):
+            judge.submit(question, wait)
+    except Exception:  # of a filter, which will raise it again when all answers are there and kept
+        log.debug("nothing is asked early about %s", instance.doc_id, exc_info=True)

@@ -17,11 +17,13 @@ from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness import compat, notes, together
 from lm_eval_tasks.harness.judging import judge_answers
 from lm_eval_tasks.harness.pack_task import PackTask
+from lm_eval_tasks.harness.repeats import check_filters
 from lm_eval_tasks.harness.requests import ROOM, Asked, ask_early, questions_ahead
 from lm_eval_tasks.judge.budget import BYTES_A_TOKEN
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.prompt import Wording
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
+from lm_eval_tasks.runs import waiting as waiting_room
 from lm_eval_tasks.runs.stored import load_run
 from lm_eval_tasks.settings import check_judge
 
@@ -107,6 +109,8 @@ class JudgedTask(PackTask):
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
         super().build_all_requests(**options)
+        for request in self.instances[:1]:
+            check_filters(compat.filters_of(self), request)
         self._run_options = options
         if self.predicts_only():
             together.passed(self)
@@ -115,7 +119,7 @@ class JudgedTask(PackTask):
         if not self.replayed:
             self.generation_sent = notes.generation_sent(model, self.instances)
         judge = Judge.of(self.settings)
-        judge.begin_run()
+        judge.begin_run(options.get("rank", 0), self.ranks)
         judge.fresh = bool(self.replayed and self.config.metadata.get("replay_all"))
         if not self.replayed and not self.is_finished():  # nothing is paid for before the judge is known to work
             judge.check(self.trial_question())
@@ -131,11 +135,17 @@ class JudgedTask(PackTask):
             hand_over = partial(ask_early, judge, compat.filters_of(self), self.all_questions, room)
             for instance in (instance for instance in self.instances if instance.repeats == 1):
                 instance.on_answer, instance.progress = hand_over, judge.early.progress
+                instance.on_break_off = judge.break_off
                 judge.early.expected += len(self.all_questions(instance.doc, "", 0))
         if self.settings.judge_repeats > 1 and not self.settings.judge_temperature:
             compat.warning_once(log, "judge_repeats at judge_temperature=0 shows only the noise of the judge's server.")
         self.warn_of_settings()
         together.begin(self)
+
+    def apply_filters(self) -> None:
+        """Keep the answers before a filter of the user's own can fail, then apply the filters and judge."""
+        waiting_room.save(together.answered())
+        super().apply_filters()
 
     def score_answers(self) -> None:
         """Judge all answers at once."""

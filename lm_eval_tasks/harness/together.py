@@ -30,6 +30,7 @@ _SHOWN = 120
 def loaded(task: Any) -> None:
     """Count on a task whose data is there. All of a run are loaded before the first one begins."""
     _forget_broken_off()
+    Judge.new_run()
     _loaded.add(task)
 
 

@@ -48,15 +48,14 @@ class Asker:
             question: not looked up in any cache.
             tries: as in ``Client.ask``.
         """
-        room, messages = self.settings.judge_max_tokens, question.messages
+        room, messages, budget = self.settings.judge_max_tokens, question.messages, self.budget
         tokens, unusable = [0, 0], None
         for attempt in range(1, ATTEMPTS + 1):
             held = prompt_tokens(messages) + room
-            if not await self.budget.wait(held):
-                self._say_stopped()
-                return replace(unusable or Unjudged(self.budget.reached), reason=self.budget.reached)
-            reply = await self.client.ask(self._body(messages, room, question.schema), tries=tries)
-            await self.budget.done(held, _used(reply, held))
+            if not await budget.wait(held):
+                self._say_stopped(budget.reached)
+                return replace(unusable or Unjudged(budget.reached), reason=budget.reached)
+            reply = await self._ask(self._body(messages, room, question.schema), tries, budget, held)
             if reply.kind in (Kind.REFUSED, Kind.HOPELESS, Kind.BUSY, Kind.LOST):
                 return self._without_reply(reply, unusable, attempt)
             tokens = [tokens[0] + reply.prompt_tokens, tokens[1] + reply.completion_tokens]
@@ -71,6 +70,22 @@ class Asker:
             room *= 2 if reply.kind is Kind.CUT else 1
             messages = _restated(question)
         return unusable
+
+    async def _ask(self, body: dict[str, Any], tries: int | None, budget: Budget, held: int) -> Outcome:
+        """Make a call that so many tokens are held for; each broken reply on the way may have been paid for."""
+        holding = True
+
+        def again(broken: Outcome) -> bool:
+            nonlocal holding
+            budget.give_back(held, _used(broken, held))
+            holding = budget.take(held)
+            return holding
+
+        reply = await self.client.ask(body, tries=tries, again=again)
+        if holding:
+            budget.give_back(held, _used(reply, held))
+        await budget.tell()
+        return reply
 
     def request(self, question: Question, attempt: int) -> dict[str, Any]:
         """A question as it is put the first or the second time; the second time with its form and double the room."""
@@ -90,7 +105,7 @@ class Asker:
     def _without_reply(self, outcome: Outcome, unusable: Unjudged | None, attempt: int) -> Unjudged:
         """Why there is no verdict where no reply came; after an unusable reply that one is the reason."""
         if self.client.stopped is not None:
-            self._say_stopped()
+            self._say_stopped(self.client.stopped)
         if outcome.kind is Kind.REFUSED:  # a later one may be due to the longer question or the greater room
             return replace(unusable or Unjudged(outcome.reason, why=outcome.words), attempts=attempt)
         if outcome.reason == CALL_NOT_MADE or outcome.kind is Kind.HOPELESS:
@@ -110,10 +125,10 @@ class Asker:
             request["response_format"] = {"type": "json_schema", "json_schema": form}
         return request | (settings.judge_extra_body or {})
 
-    def _say_stopped(self) -> None:
-        if self._said != self.stopped:
-            self._said = self.stopped
-            log.error("%s. Judging ends here; every verdict so far is kept.", self._said.rstrip("."))
+    def _say_stopped(self, why: str) -> None:
+        if self._said != why:
+            self._said = why
+            log.error("%s. Judging ends here; every verdict so far is kept.", why.rstrip("."))
 
 
 def _about(reply: Outcome, attempts: int, prompt_tokens: int, completion_tokens: int) -> dict[str, Any]:
@@ -122,8 +137,8 @@ def _about(reply: Outcome, attempts: int, prompt_tokens: int, completion_tokens:
 
 
 def _used(reply: Outcome, held: int) -> int:
-    """The tokens of a reply: as the server counts them, else what was held for it."""
-    if not reply.answered:
+    """The tokens of a reply, be it broken: as the server counts them, else what was held for it."""
+    if not reply.answered and reply.kind is not Kind.BROKEN:
         return 0
     return reply.prompt_tokens + reply.completion_tokens or held
 

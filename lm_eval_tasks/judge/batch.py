@@ -46,6 +46,8 @@ async def fill(judge: Any, questions: Callable[[], Iterable[Question]]) -> None:
             await work.run()
         except (Trouble, OSError) as trouble:
             log.error("%s: %s. The same command goes on with what was submitted.", judge.client.server.who, trouble)
+            if getattr(trouble, "remedy", ""):
+                log.error(trouble.remedy)
             work.silent = dict.fromkeys(work.wanted, f"batch: {trouble}")
         judge.withheld.update({key: work.silent[key] for key in work.wanted if key in work.silent})
 
@@ -76,7 +78,8 @@ class _Fill:
         """
         with tqdm(total=len(self.wanted), desc="Batch", unit="verdict", dynamic_ncols=True) as bar:
             while self.wanted:
-                with self.jobs.alone():
+                async with self.jobs.alone():
+                    self._leave_out_known()
                     jobs = self.jobs.with_any(self.wanted)
                     for job in [job for job in jobs if not job.batch_id]:
                         if not await self.server.find(job):
@@ -88,12 +91,21 @@ class _Fill:
                 if not jobs:
                     break
                 for job in await self.server.until_one_ended(jobs, bar):
-                    with self.jobs.alone():
+                    async with self.jobs.alone():
+                        self._leave_out_known()
                         self._collect(job)
                 bar.n = bar.total - len(self.wanted)
         for job in self.jobs.with_any(self.wanted) if self.server.lost else ():
             if why := self.server.lost.get(job.token):
                 self.silent |= {key: f"batch: {job.batch_id} {why}" for key in job.keys if key in self.wanted}
+
+    def _leave_out_known(self) -> None:
+        """Take off what another process has put into the cache meanwhile."""
+        for key in [key for key in self.wanted if self.judge.has(key)]:
+            del self.wanted[key]
+            self.silent.pop(key, None)
+            if held := self._held.pop(key, 0):
+                self.judge.budget.give_back(held, held)
 
     async def _submit(self, under_way: set[str]) -> AsyncIterator[Job]:
         """Submit what is in no batch, in files as large as they may be; gives the jobs."""
@@ -159,7 +171,7 @@ class _Fill:
                 self._conclude(question, key, outcomes.pop(key), job)
         if not self.judge.cache.writable:
             raise Trouble("the verdict cache cannot be written; the results stay beside it")
-        self.jobs.looked_at(job, mine)
+        self.jobs.looked_at(job, mine | set(filter(self.judge.has, job.keys)))
         if job.ended != "completed":
             log.warning(
                 "Batch %s: %s%s; %d of its %d questions have a verdict.",

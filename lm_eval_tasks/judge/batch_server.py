@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ import openai
 from tqdm import tqdm
 
 from lm_eval_tasks.judge.jobs import Job, Jobs
-from lm_eval_tasks.server.client import Client
+from lm_eval_tasks.server.client import Client, time_limit
 from lm_eval_tasks.server.keys import without_keys
 from lm_eval_tasks.server.replies import read
 from lm_eval_tasks.settings import JudgeSettings
@@ -24,13 +24,34 @@ ENDPOINT = "/v1/chat/completions"
 SETTLE = 60.0
 """Seconds after which a batch whose creation got no answer is listed if it was created."""
 
+WINDOW = 86_400.0
+"""Seconds in which a batch is to be done, where the server does not say."""
+
+LONGEST_WINDOW = 14 * 86_400.0
+"""What no server's window exceeds; a longer one is not believed."""
+
+GRACE = 3600.0
+"""Seconds beyond its window for which a batch without a known end is waited for."""
+
+LARGEST_RESULTS = 1 << 29
+"""Bytes; 50,000 verdicts with their reasoning have a tenth of that."""
+
+_TRANSFER = 1800.0
+"""Seconds that a file may take, in either direction."""
+
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _LISTED = 1000
 _MARK = "lm_eval_tasks"
 
 
 class Trouble(Exception):
-    """Nothing more can be done about batches now; the text says why. What was submitted is kept."""
+    """Nothing more can be done about batches now; the text says why. What was submitted is kept.
+
+    Attributes:
+        remedy: what the user can do about it, or "".
+    """
+
+    remedy = ""
 
 
 class OneLost(Trouble):
@@ -44,10 +65,11 @@ async def check(judge: Any) -> None:
         ValueError: it does not; one line.
     """
     try:
-        page = await judge.client.api().batches.list(limit=1)
+        async with time_limit(judge.settings.judge_timeout):
+            page = await judge.client.api().batches.list(limit=1)
         if not isinstance(getattr(page, "data", None), list):
             raise openai.OpenAIError("its list of batches is none")
-    except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
+    except Exception as error:  # no reply, or one that is none, in whatever way
         raise ValueError(
             f"{judge.client.server.who} does not take batches ({told(error)}): leave judge_batch out. Nothing "
             "has been generated or paid for."
@@ -81,26 +103,28 @@ class BatchServer:
         except OSError as error:
             raise Trouble(f"{self.jobs.folder} cannot be written ({error}), so nothing is submitted") from None
         try:
-            sent = await self.api.files.create(file=(f"{job.token}.jsonl", content), purpose="batch")
+            async with time_limit(max(self.settings.judge_timeout, _TRANSFER)):
+                sent = await self.api.files.create(file=(f"{job.token}.jsonl", content), purpose="batch")
             job.file_id = _text(_fields(sent), "id")
             if not job.file_id:
                 raise openai.OpenAIError("the reply names no file")
-        except openai.OpenAIError as error:
+        except Exception as error:
             self.jobs.drop(job)
             raise Trouble(f"the requests could not be uploaded ({told(error)})") from None
         self.jobs.save(job)
         once = self.api.with_options(max_retries=0)  # a second try could be a second batch
         try:
-            batch = await once.batches.create(
-                input_file_id=job.file_id,
-                endpoint=ENDPOINT,
-                completion_window="24h",
-                metadata={_MARK: job.token},
-            )
+            async with time_limit(self.settings.judge_timeout):
+                batch = await once.batches.create(
+                    input_file_id=job.file_id,
+                    endpoint=ENDPOINT,
+                    completion_window="24h",
+                    metadata={_MARK: job.token},
+                )
             job.batch_id = _text(_fields(batch), "id")
             if not job.batch_id:
                 raise openai.OpenAIError("the reply names no batch")
-        except openai.OpenAIError as error:
+        except Exception as error:
             status = getattr(error, "status_code", 500)
             refused = status < 500 and status not in (408, 409)
             if refused or not await self.find(job):
@@ -120,27 +144,50 @@ class BatchServer:
         if not job.file_id:  # nothing was submitted yet
             return False
         await asyncio.sleep(max(0.0, min(SETTLE, job.created + SETTLE - time.time())))
-        unknown = f"whether a batch of the file {job.file_id} was created is not known"
-        seen = 0
         try:
-            async for batch in self.api.batches.list(limit=100):
-                found = _fields(batch)
-                mark = _fields(found.get("metadata")).get(_MARK)
-                if job.token == mark or job.file_id == found.get("input_file_id"):
-                    job.batch_id = _text(found, "id")
-                    self.jobs.save(job)
-                    return bool(job.batch_id)
-                if mark is None and not found.get("input_file_id"):
-                    raise Trouble(f"{unknown} (the list of batches does not name their files)")
-                seen += 1
-                if seen == _LISTED:
-                    raise Trouble(f"{unknown} (it is not among the last {_LISTED})")
-        except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:  # or a list that is none
-            raise Trouble(f"{unknown} ({told(error)})") from None
-        return False
+            async with time_limit(self.settings.judge_timeout):
+                job.batch_id = await self._find(job)
+        except Exception as error:  # or a list that is none
+            unknown = Trouble(f"whether a batch of the file {job.file_id} was created is not known ({told(error)})")
+            unknown.remedy = f"Look it up there; where there is none, remove {self.jobs.file(job)} to submit it anew."
+            raise unknown from None
+        if job.batch_id:
+            self.jobs.save(job)
+        return bool(job.batch_id)
+
+    async def _find(self, job: Job) -> str:
+        """The id of the batch that was made of a job's file; "" where there is none."""
+        seen = 0
+        async for batch in self._listed():
+            found = _fields(batch)
+            mark = _fields(found.get("metadata")).get(_MARK)
+            if job.token == mark or job.file_id == found.get("input_file_id"):
+                if not _text(found, "id"):
+                    raise openai.OpenAIError("the list of batches does not name it")
+                return _text(found, "id")
+            if mark is None and not found.get("input_file_id"):
+                raise openai.OpenAIError("the list of batches does not say of which files they are")
+            seen += 1
+            if seen == _LISTED:
+                raise openai.OpenAIError(f"it is not among the last {_LISTED}")
+        return ""
+
+    async def _listed(self) -> AsyncIterator[Any]:
+        """All batches, the newest first."""
+        page = await self.api.batches.list(limit=100)
+        while True:
+            if not isinstance(getattr(page, "data", None), list):
+                raise openai.OpenAIError("its list of batches is none")
+            for batch in page.data:
+                yield batch
+            if not page.data or not page.has_next_page():
+                return
+            page = await page.get_next_page()
 
     async def until_one_ended(self, jobs: list[Job], bar: tqdm) -> list[Job]:
         """Wait until a batch has ended and its results are here.
+
+        A batch that has no known end when its window and ``GRACE`` are over is ``lost``, as one that can't be read.
 
         Returns:
             The jobs of which that is true; none where the batches of all are ``lost``.
@@ -152,9 +199,12 @@ class BatchServer:
                     if not job.ended and job.token not in self.lost:
                         states.append((job, await self._look(job)))
                 except OneLost as trouble:
-                    anew = f"; to submit its questions anew, and pay for them again, remove {self.jobs.file(job)}"
                     self.lost[job.token] = str(trouble)
-                    log.error("Batch %s: %s%s.", job.batch_id, trouble, anew)
+                    log.error(
+                        "Batch %s %s. The same command looks at it again; to submit its questions anew, and pay for "
+                        "them again, remove %s.",
+                        *(job.batch_id, trouble, self.jobs.file(job)),
+                    )
             if (ended := [job for job in jobs if job.ended]) or not states:
                 return ended
             bar.set_postfix_str(_progress(states))
@@ -162,39 +212,75 @@ class BatchServer:
 
     async def _look(self, job: Job) -> dict[str, Any]:
         """A batch as the server shows it; where it has ended, its results are fetched and kept."""
-        batch = _fields(await self._patiently(lambda: self.api.batches.retrieve(job.batch_id)))
+        limit = self.settings.judge_timeout
+        batch = await self._patiently(lambda: self._state(job), limit)
         status = _text(batch, "status").lower().replace("canceled", "cancelled")
-        if status not in _ENDED:
+        files = [*filter(None, (_text(batch, "output_file_id"), _text(batch, "error_file_id")))]
+        replies = _fields(batch.get("request_counts")).get("completed")
+        lacks = status == "completed" and not files and isinstance(replies, int) and replies > 0
+        if status not in _ENDED or lacks:
+            if time.time() > job.created + _window(batch) + GRACE:
+                raise OneLost(f"is still {_text(batch, 'status')!r}{' without its results' if lacks else ''}")
             return batch
-        parts = []
-        for file_id in filter(None, (_text(batch, "output_file_id"), _text(batch, "error_file_id"))):
-            found = await self._patiently(lambda file_id=file_id: self.api.files.content(file_id))
-            parts.append(found.content.rstrip(b"\n") + b"\n")
+        parts = [await self._patiently(lambda file=file: self._content(file), max(limit, _TRANSFER)) for file in files]
         errors = _fields(batch.get("errors")).get("data")
         first = [_fields(error) for error in errors[:3]] if isinstance(errors, list) else []
         said = "; ".join(" ".join(filter(None, (_text(e, "code"), _text(e, "message")))) for e in first)
         job.ended, job.why = status, without_keys(said)[:300]
         try:
-            self.jobs.keep_results(job, b"".join(parts))
+            async with self.jobs.alone():
+                self.jobs.keep_results(job, b"".join(parts))
         except OSError as error:
             raise Trouble(f"{self.jobs.folder} cannot be written ({error})") from None
         return batch
 
-    async def _patiently(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        """A call that may be made again and again: until it succeeds, or ``judge_patience`` is over."""
+    async def _state(self, job: Job) -> dict[str, Any]:
+        """A batch as the server shows it."""
+        batch = _fields(await self.api.batches.retrieve(job.batch_id))
+        if not _text(batch, "status"):
+            raise openai.OpenAIError("the reply is no batch")
+        return batch
+
+    async def _content(self, file_id: str) -> bytes:
+        """A file of the server, with a line's end behind it."""
+        content = bytearray()
+        async with self.api.files.with_streaming_response.content(file_id) as found:
+            async for part in found.iter_bytes():
+                content += part
+                if len(content) > LARGEST_RESULTS:
+                    raise OneLost(f"has results of more than {LARGEST_RESULTS >> 20} MB")
+        return bytes(content.rstrip(b"\n") + b"\n")
+
+    async def _patiently(self, call: Callable[[], Awaitable[Any]], limit: float) -> Any:
+        """A call that may be made again and again: until it succeeds, or ``judge_patience`` is over.
+
+        Args:
+            call: makes it.
+            limit: seconds that one of them may take.
+        """
         begun = time.monotonic()
         while True:
             try:
-                return await call()
+                async with time_limit(limit):
+                    return await call()
+            except OneLost:
+                raise
             except openai.APIStatusError as error:
                 if error.status_code < 500 and error.status_code not in (408, 409, 429):
                     raise OneLost(f"cannot be read ({told(error)})") from None
                 last = error
-            except openai.OpenAIError as error:
+            except Exception as error:  # no reply, or one that is none, in whatever way
                 last = error
             if time.monotonic() - begun > self.settings.judge_patience:
                 raise Trouble(f"a batch is under way, and its server does not answer ({told(last)})")
             await asyncio.sleep(min(self.settings.judge_batch_poll, 10.0))
+
+
+def _window(batch: dict[str, Any]) -> float:
+    """Seconds from its creation in which a batch is to be done, by the server's own clock."""
+    begun, ends = batch.get("created_at"), batch.get("expires_at")
+    told = ends - begun if isinstance(begun, (int, float)) and isinstance(ends, (int, float)) else 0
+    return float(told) if 0 < told <= LONGEST_WINDOW else WINDOW
 
 
 def _progress(states: list[tuple[Job, dict[str, Any]]]) -> str:

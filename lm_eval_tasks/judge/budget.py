@@ -20,19 +20,22 @@ def prompt_tokens(messages: Iterable[dict[str, Any]]) -> int:
 class Budget:
     """Calls and tokens of one run under their caps. No call is made that might pass a cap, by its estimate.
 
-    To be used in one event loop.
+    To be used in one event loop, and in one run: what is still under way of a run that was broken off gives back to
+    the budget that it took from.
+
+    Args:
+        settings: with the caps.
+        rank, ranks: of this process; each takes its share of a cap.
 
     Attributes:
         reached: which cap ended the asking, or None.
     """
 
-    def __init__(self, settings: JudgeSettings) -> None:
-        self._max_calls, self._max_tokens = settings.judge_max_calls, settings.judge_max_tokens_total
+    def __init__(self, settings: JudgeSettings, rank: int = 0, ranks: int = 1) -> None:
+        self._settings = settings
+        self._max_calls = _share(settings.judge_max_calls, rank, ranks)
+        self._max_tokens = _share(settings.judge_max_tokens_total, rank, ranks)
         self._change = asyncio.Condition()
-        self.begin()
-
-    def begin(self) -> None:
-        """Start with another run."""
         self.reached: str | None = None
         self._calls = self._tokens = self._held = self._in_flight = 0
 
@@ -61,8 +64,8 @@ class Budget:
         """Ask no more."""
         if self.reached is None:
             calls = self._max_calls is not None and self._calls >= self._max_calls
-            cap = f"judge_max_calls={self._max_calls}" if calls else f"judge_max_tokens_total={self._max_tokens}"
-            self.reached = f"{cap} reached"
+            cap = "judge_max_calls" if calls else "judge_max_tokens_total"
+            self.reached = f"{cap}={getattr(self._settings, cap)} reached"
 
     def give_back(self, held: int, used: int) -> None:
         """Note what a call used of what it held."""
@@ -70,11 +73,15 @@ class Budget:
         self._held -= held
         self._tokens += used
 
-    async def done(self, held: int, used: int) -> None:
-        """As ``give_back``, and tell those who wait."""
+    async def tell(self) -> None:
+        """Tell those who wait that something was given back."""
         async with self._change:
-            self.give_back(held, used)
             self._change.notify_all()
+
+
+def _share(cap: int | None, rank: int, ranks: int) -> int | None:
+    """The part of a cap that one of several processes has; the parts sum up to the cap."""
+    return None if cap is None else cap * (rank + 1) // ranks - cap * rank // ranks
 
 
 def estimate(calls: int, prompt: int, completion: int, price: tuple[float, float] | None, batch: bool) -> str:

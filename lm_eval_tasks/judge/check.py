@@ -40,6 +40,8 @@ async def check(judge: Any, trial: Question) -> None:
     stopped = client.stopped
     client.begin()
     who = client.server.who
+    if judge.budget.reached is not None:
+        raise ValueError(f"{judge.budget.reached} with a trial question alone: set more. {_NOTHING_YET}")
     if not isinstance(outcome, Unjudged):
         await _warn_of_shutdown(judge)
         return

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any
 
 from lm_eval_tasks.judge.asking import NOT_ASKED, UNREACHABLE
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
+
+log = logging.getLogger(f"lm_eval.{__name__}")
 
 BACKLOG = 4
 """So many questions for each call in flight may wait ahead of ``Judge.ask``."""
@@ -26,8 +29,9 @@ class Early:
         self._judge, self._loop = judge, loop
         self._backlog = threading.BoundedSemaphore(BACKLOG * judge.settings.judge_concurrency)
         self._tasks: dict[str, asyncio.Task[Verdict | Unjudged]] = {}
-        self._ahead: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[Any]] = set()  # the loop itself would let go of them
         self.expected = self._verdicts = 0
+        self._over = False
         self._notice = ""
         judge.client.pace.notice = self.noticed
 
@@ -45,9 +49,18 @@ class Early:
 
     def go_on(self, questions: Iterator[Question], until: asyncio.Event) -> None:
         """Put what will be asked next, one question after the other, until an event is set."""
-        task = self._loop.create_task(self._put_until(questions, until))
-        self._ahead.add(task)  # the loop itself would let go of it
-        task.add_done_callback(self._ahead.discard)
+        self._start(self._put_until(questions, until))
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = self._loop.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception():  # a question that cannot be made is met again in its turn
+            log.debug("A question ahead of its turn: %r", task.exception())
 
     async def _put_until(self, questions: Iterator[Question], until: asyncio.Event) -> None:
         for question in questions:
@@ -70,15 +83,24 @@ class Early:
         passing = isinstance(outcome, Unjudged) and outcome.reason in (NOT_ASKED, UNREACHABLE)
         return None if passing else outcome
 
-    def forget(self) -> None:
-        """Of a run that was broken off: the next one has no answers yet."""
+    def call_off(self) -> None:
+        """Ask nothing more: the run was broken off."""
+        self._over = True
+        for task in self._running:
+            task.cancel()
         self._tasks.clear()
-        self._verdicts = 0
+
+    def begin(self) -> None:
+        """Begin with another run, which has no answers yet."""
+        self.call_off()
+        self._over, self._verdicts = False, 0
 
     async def _put(self, question: Question) -> Verdict | Unjudged:
+        if self._over:  # a thread of the model that was broken off
+            raise asyncio.CancelledError
         key = self._judge.key(question)
         if key not in self._tasks:
-            self._tasks[key] = asyncio.ensure_future(self._put_now(question, key))
+            self._tasks[key] = self._start(self._put_now(question, key))
         return await self._tasks[key]
 
     async def _put_now(self, question: Question, key: str) -> Verdict | Unjudged:

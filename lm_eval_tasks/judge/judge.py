@@ -65,7 +65,7 @@ class Judge:
         self.withheld: dict[str, str] = {}
         self._checked: set[str] = set()
         self._typical: dict[str, int] = {}  # completion tokens of the trial's reply
-        self._has_asked = False
+        self._has_asked, self._ranks = False, (0, 1)
         self._loop = asyncio.new_event_loop()
         self._putting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.early = Early(self, self._loop)
@@ -91,17 +91,28 @@ class Judge:
             cls._shared[identity] = cls(own)
         return cls._shared[identity]
 
-    def begin_run(self) -> None:
-        """Forget what holds for one run only. Called before each task's requests; asking ends a run's beginning."""
+    @classmethod
+    def new_run(cls) -> None:
+        """Let all judges begin anew with their next task, also where the run before was broken off."""
+        for judge in cls._shared.values():
+            judge._has_asked = True
+
+    def begin_run(self, rank: int = 0, ranks: int = 1) -> None:
+        """Forget what holds for one run only. Called before each task's requests; asking ends a run's beginning.
+
+        Args:
+            rank, ranks: of this process, which takes its share of the run's caps.
+        """
         self._loop.call_soon_threadsafe(self._forget_early)
-        if self._has_asked:
+        self._ranks, before = (rank, ranks), self._ranks
+        if self._has_asked or self._ranks != before:
             self._has_asked = False
             self._checked.clear()
             self._loop.call_soon_threadsafe(self.client.begin)
             self.answered_by.clear()
             self._remembered.clear()
             self.withheld.clear()
-            self.budget.begin()
+            self.budget = self.asker.budget = Budget(self.settings, rank, ranks)
             self.early.expected = 0
 
     @property
@@ -133,7 +144,7 @@ class Judge:
         seen, prompt, completion = set(), 0, 0
         for question in questions:
             key = self.key(question)
-            if key not in seen and not self._has(key):
+            if key not in seen and not self.has(key):
                 seen.add(key)
                 prompt += prompt_tokens(question.messages)
                 completion += self._typical.get(question.prompt_version) or len(question.form) // BYTES_A_TOKEN
@@ -181,9 +192,10 @@ class Judge:
 
     def knows(self, question: Question) -> bool:
         """Whether a question needs no call, because its verdict is remembered or in the cache."""
-        return self._has(self.key(question))
+        return self.has(self.key(question))
 
-    def _has(self, key: str) -> bool:
+    def has(self, key: str) -> bool:
+        """As ``knows``, of a question's key."""
         return not self.fresh and bool(self._remembered.get(key) or self.cache.get(key))
 
     def submit(self, question: Question, wait: float = 0.0) -> Future[Verdict | Unjudged] | None:
@@ -219,12 +231,19 @@ class Judge:
 
         try:
             await asyncio.gather(*(work() for _ in range(min(len(questions), self.settings.judge_concurrency))))
+        except BaseException:  # Ctrl-C: nothing is asked any more, not even ahead
+            self.early.call_off()
+            raise
         finally:
             finished.set()
         return outcomes
 
+    def break_off(self) -> None:
+        """Ask nothing more ahead of ``ask``; the model's run has been broken off. May be called from any thread."""
+        self._loop.call_soon_threadsafe(self.early.call_off)
+
     def _forget_early(self) -> None:
-        self.early.forget()
+        self.early.begin()
         self.paid.clear()
 
     async def put(self, question: Question, key: str) -> Verdict | Unjudged:

@@ -20,6 +20,7 @@ from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.chat import AudioChat
 from lm_eval_tasks.harness.compat import JsonChatStr
 from lm_eval_tasks.models.generation import generate
+from lm_eval_tasks.models.missing import break_off_told
 from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
 from lm_eval_tasks.server.connection import Pieces, Server, shown
 from lm_eval_tasks.server.keys import without_keys
@@ -69,7 +70,8 @@ class AudioChatCompletions(LocalChatCompletion):
         for request in requests:
             if not isinstance(request.args[0], JsonChatStr):
                 raise ValueError(f"{request.task_name}: this model takes chats; add --apply_chat_template.")
-        answers = generate(self, requests, disable_tqdm)
+        with break_off_told(requests):
+            answers = generate(self, requests, disable_tqdm)
         for request, answer in zip(requests, answers, strict=True):
             if isinstance(answer, Unanswered):
                 mark_unanswered(request, answer)

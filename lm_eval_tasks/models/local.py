@@ -41,6 +41,7 @@ from lm_eval_tasks.models.local_checks import Checks
 from lm_eval_tasks.models.local_families import FAMILIES, Family
 from lm_eval_tasks.models.local_generate import Generator
 from lm_eval_tasks.models.local_prompt import IDENTITY, Deaf, Prompts
+from lm_eval_tasks.models.missing import break_off_told
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -173,7 +174,8 @@ class HFAudio(HFLM):
         quiet = disable_tqdm or self.rank != 0
         with tqdm(total=len(requests), disable=quiet, desc="Answering", dynamic_ncols=True) as bar:
             batches = Batches(work, requests, size, partial(compat.keep_answer, self), bar)
-            batches.run()
+            with break_off_told(requests):
+                batches.run()
         self._checks.found["batch_size"] = batches.size
         batches.conclude(compat.resumes(self), self.world_size)
         return batches.answers

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from lm_eval.api.instance import Instance
 
@@ -14,6 +16,17 @@ from lm_eval_tasks.runs.answers import Unanswered
 log = logging.getLogger(f"lm_eval.{__name__}")
 
 AGAIN = "Run the same command again to ask for these only (with --use_cache, which keeps all other answers)."
+
+
+@contextmanager
+def break_off_told(requests: list[Instance]) -> Iterator[None]:
+    """Tell those who take answers at once when no more will come, because of an error or Ctrl-C in this block."""
+    try:
+        yield
+    except BaseException:
+        for tell in {getattr(request, "on_break_off", None) for request in requests} - {None}:
+            tell()
+        raise
 
 
 def reasons(requests: list[Instance], answers: list[str]) -> dict[str, list[Instance]]:

@@ -65,6 +65,7 @@ class Client(Connection):
         request: dict[str, Any],
         encode: Callable[[dict[str, Any]], Pieces] | None = None,
         tries: int | None = None,
+        again: Callable[[Outcome], bool] | None = None,
     ) -> Outcome:
         """Make a request until it is answered, refused, or nothing helps.
 
@@ -72,6 +73,7 @@ class Client(Connection):
             request: the body, with its limit of tokens as ``max_tokens``.
             encode: makes bytes of a body; JSON by default.
             tries: how often it is made at the most where no answer comes; None for as long as patience lasts.
+            again: whether it may be made again after this broken reply; by default it may.
 
         Returns:
             The outcome; NOT_ASKED is its reason where asking had ended.
@@ -89,7 +91,7 @@ class Client(Connection):
                 outcome = await self.negotiation.ask(request, send, again=tried > 0)
                 if outcome.kind is Kind.BROKEN:
                     broken += 1
-                    if broken < min(BROKEN_TRIES, tries or BROKEN_TRIES):
+                    if broken < min(BROKEN_TRIES, tries or BROKEN_TRIES) and (again is None or again(outcome)):
                         await asyncio.sleep(0.5 * broken)
                         continue
                 elif outcome.kind in (Kind.BUSY, Kind.LOST):

@@ -17,6 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 import openai
 
 from lm_eval_tasks.errors import ServerUnusable
+from lm_eval_tasks.server.bounded import bounded
 from lm_eval_tasks.server.keys import know, without_keys
 from lm_eval_tasks.server.outcome import Kind, Outcome, lost
 from lm_eval_tasks.server.replies import read
@@ -111,9 +112,10 @@ class Connection:
         content = pieces[0] if len(pieces) == 1 else _Streamed(pieces)
         length = sum(map(len, pieces))
         headers = {"Content-Type": "application/json", "Content-Length": str(length)}
+        headers["X-Stainless-Raw-Response"] = "true"  # so that openai gives the headers as well
         try:
             async with time_limit(server.timeout):
-                body = await self._client.post(self._url, cast_to=bytes, content=content, options={"headers": headers})
+                reply = await self._client.post(self._url, cast_to=bytes, content=content, options={"headers": headers})
         except openai.APIStatusError as error:
             return read(error.status_code, error.response.headers, error.response.content, max_tokens)
         except (TimeoutError, asyncio.TimeoutError):  # two types before Python 3.11
@@ -125,7 +127,7 @@ class Connection:
         except Exception as error:  # what is no HTTP: the transport has errors of its own, which openai lets through
             log.debug("A response that is none:", exc_info=True)
             return replace(_unconnected(error), words=without_keys(" ".join(str(error).split()))[:200])
-        return read(200, {}, body, max_tokens)
+        return read(200, reply.headers, reply.content, max_tokens)
 
 
 class _Streamed:
@@ -161,7 +163,7 @@ def _connect(server: Server) -> tuple[str, openai.AsyncOpenAI]:
         max_connections=server.concurrency + 1, max_keepalive_connections=server.concurrency + 1
     )
     try:
-        http = transport(limits=limits, verify=server.verify, trust_env=not loopback, follow_redirects=False)
+        http = bounded(transport)(limits=limits, verify=server.verify, trust_env=not loopback, follow_redirects=False)
         if own_way:
             http.event_hooks = {"request": [_without_authorization]}
         client = openai.AsyncOpenAI(

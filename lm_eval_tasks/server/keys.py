@@ -126,15 +126,18 @@ def _know_address(url: str) -> None:
 
 
 def without_keys(text: str, spare_words: bool = False) -> str:
-    """The text with ``[key]`` for each known key; never for a reply that is still to be read.
+    """The text with ``[key]`` for each known key, in whatever case; never for a reply that is still to be read.
 
     Args:
         text: to be written or shown.
         spare_words: leave a key that is an ordinary word (``placeholder``), as a model's answer may hold.
     """
+    if not _known:
+        return text
+    folded = text.lower()  # finding is quick, replacing whatever the case is not
     for key in sorted(_known, key=len, reverse=True):
-        if key in text and not (spare_words and _WORD.fullmatch(key)):
-            text = text.replace(key, "[key]")
+        if key.lower() in folded and not (spare_words and _WORD.fullmatch(key)):
+            text = re.sub(re.escape(key), "[key]", text, flags=re.IGNORECASE)
     return text
 
 
