@@ -39,8 +39,8 @@ class BatchServer:
     Attributes:
         ends: how the first, second, ... batch ends; the last one for all others.
         results: makes output and errors of a batch's requests, by the batch's number.
-        faults: (method, start of the path) -> answers, used up one by one: a status, the bytes of a 200, or "drop" after
-            the work is done.
+        faults: (method, start of the path) -> answers, used up one by one: a status, the bytes of a 200, or "drop"
+            after the work is done.
         polls: how often a batch is looked at before it has ended.
         live: what a direct call is answered.
     """
