@@ -13,7 +13,8 @@ import openai
 from tqdm import tqdm
 
 from lm_eval_tasks.judge.jobs import Job, Jobs
-from lm_eval_tasks.server.client import Client, time_limit
+from lm_eval_tasks.server.client import Client
+from lm_eval_tasks.server.connection import time_limit
 from lm_eval_tasks.server.keys import without_keys
 from lm_eval_tasks.server.replies import read
 from lm_eval_tasks.settings import JudgeSettings
