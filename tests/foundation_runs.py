@@ -49,12 +49,20 @@ def run(
     *tasks: str,
     model: str = "local-chat-completions",
     options: dict[str, Any] | None = None,
+    include: Path | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """What ``simple_evaluate`` returns; ``tasks`` are names as the data spells them, the whole track by default."""
+    """What ``simple_evaluate`` returns; ``tasks`` are names as the data spells them, the whole track by default.
+
+    ``include`` is a folder with tasks of a user's own.
+    """
     forget_judges()
     metadata = {"local_path": str(root), **settings}
-    manager = TaskManager(include_path=str(INCLUDE_PATH), include_defaults=False, metadata=metadata)
+    manager = TaskManager(
+        include_path=[str(INCLUDE_PATH), *([str(include)] if include else [])],
+        include_defaults=False,
+        metadata=metadata,
+    )
     arguments = {"model": "m", "base_url": f"{server.url('model')}/chat/completions", "num_concurrent": 4}
     arguments |= {"patience": 2} if model == "audio-chat-completions" else {"max_retries": 1}
     given = {"apply_chat_template": True, "bootstrap_iters": 100, **(options or {})}

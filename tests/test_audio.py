@@ -306,6 +306,8 @@ ID3 = b"ID3\x04\0\0\0\0\x20\0" + bytes(4096)
         ("MP3", b"TAG" + bytes(125)),
         ("16-bit", b""),
         ("24-bit", b""),
+        ("FLAC", b""),
+        ("AU", b""),
     ],
 )
 def test_recordings_joined_in_one_file_are_all_heard(tmp_path, kind, tags):
@@ -327,7 +329,7 @@ def test_one_and_the_same_recording_twice_is_heard_twice(tmp_path):
 
 
 @pytest.mark.parametrize("counted", [True, False])
-@pytest.mark.parametrize("kind", ["OGG", "MP3", "WAV"])
+@pytest.mark.parametrize("kind", ["OGG", "MP3", "WAV", "FLAC", "AU"])
 def test_joined_recordings_of_two_rates_are_told(tmp_path, kind, counted):
     parts = [
         write_tone(tmp_path / f"{rate}.part", seconds=0.5, rate=rate, format=kind).read_bytes()

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import foundation_runs
 import pytest
+import servers
 from airbench_runs import run
 from lm_eval.api.filter import Filter
 from lm_eval.api.registry import register_filter
@@ -84,12 +86,33 @@ def test_what_filters_leave_is_one_text_or_nobody_is_asked(
     assert sum(summary["unjudged"].values()) == 3 - judged
 
 
-def own_task(folder: Path, filters: list[dict[str, Any]]) -> Path:
+def own_task(
+    folder: Path, filters: list[dict[str, Any]], ours: str = "airbench_chat/speech_QA", name: str = "own"
+) -> Path:
     (folder / "own").mkdir()
-    ours = INCLUDE_PATH / "airbench_chat" / "speech_QA.yaml"
     listed = json.dumps([{"name": "judge", "filter": filters}])
-    (folder / "own" / "own.yaml").write_text(f"include: {ours}\ntask: own\nfilter_list: {listed}\n")
+    text = f"include: {INCLUDE_PATH / ours}.yaml\ntask: {name}\nfilter_list: {listed}\n"
+    (folder / "own" / "own.yaml").write_text(text)
     return folder / "own"
+
+
+@pytest.mark.parametrize(
+    ("filters", "refused"), [([FIRST, WORDS], True), ([{"function": "own_words_of_the_second"}], 0)]
+)
+def test_the_letters_of_a_filtered_answer_are_read_from_a_text_or_not_at_all(
+    server: servers.Server, tmp_path: Path, filters: list[dict[str, Any]], refused: bool
+) -> None:
+    name = "air_bench_foundation_own"
+    task = own_task(tmp_path, filters, "air_bench_foundation/Sound_AQA", name)
+    root = foundation_runs.make(tmp_path, *(foundation_runs.record("Sound_AQA", number) for number in range(2)))
+    server.script("model", lambda asked: servers.said("B is a bell, QA 1" if "question 1?" in asked.text else "B"))
+    if refused:
+        with pytest.raises(ValueError, match="the filter 'judge' does not leave a text of each answer"):
+            foundation_runs.run(server, root, "own", include=task)
+        assert server.calls("model") == 0
+        return
+    found = foundation_runs.scoring(foundation_runs.run(server, root, "own", include=task), "own")
+    assert (found["docs"], found["scored"]) == (2, 1)
 
 
 @pytest.mark.parametrize("early", [False, True])

@@ -139,7 +139,7 @@ def test_a_cap_that_leaves_no_room_for_a_trial_is_said_to_be_one(runs: Runs, cap
         assert ends == 1 and runs.server.calls() == 1
     else:
         assert ends == 2 and runs.server.calls("model") == runs.server.calls() == 0
-        assert f"{name}=50 reached with a trial question alone" in capsys.readouterr().err
+        assert f"{name}=50 reached by the trial question alone" in capsys.readouterr().err
 
 
 def test_the_ranks_of_a_run_share_its_caps(server: Server, make_judge: Any) -> None:

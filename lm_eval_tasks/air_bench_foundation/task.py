@@ -13,7 +13,8 @@ from lm_eval_tasks.air_bench_foundation import scoring
 from lm_eval_tasks.air_bench_foundation.data import FOUNDATION, SAMPLE
 from lm_eval_tasks.harness.audio_task import AudioTask
 from lm_eval_tasks.harness.ranks import over_ranks
-from lm_eval_tasks.runs.answers import finish_reason, why_missing
+from lm_eval_tasks.harness.requests import texts_left, why_no_text
+from lm_eval_tasks.runs.answers import finish_reason
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -36,9 +37,8 @@ class FoundationTask(AudioTask):
         """Read the letters; what was read takes the place of the filtered answers."""
         records = []
         for instance in self.instances:
-            for name, answers in instance.filtered_resps.items():
-                several = answers if isinstance(answers, list) else [answers]
-                found = [self._read(instance, n, a) for n, a in enumerate(several)]
+            for name, left in instance.filtered_resps.items():
+                found = [self._read(instance, n, a) for n, a in enumerate(texts_left(left, len(instance.resps)))]
                 instance.filtered_resps[name] = json.dumps(found[0] if len(found) == 1 else found, ensure_ascii=False)
                 records += found
         self._conclude(records)
@@ -54,7 +54,8 @@ class FoundationTask(AudioTask):
         return f"{self.settings.prompt_form}-{digest}"
 
     def _read(self, instance: Instance, repeat: int, answer: Any) -> dict[str, Any]:
-        record = scoring.reading(instance.doc, answer or "", why_missing(instance, repeat))
+        text = answer if isinstance(answer, str) else ""
+        record = scoring.reading(instance.doc, text, why_no_text(instance, repeat, answer))
         return {"benchmark": self.BENCHMARK, **record, "finish_reason": finish_reason(instance, repeat)}
 
     def _conclude(self, records: list[dict[str, Any]]) -> None:

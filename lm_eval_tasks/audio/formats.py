@@ -6,6 +6,7 @@ libsndfile takes a truncated file for a shorter one, so that the sizes which a h
 from __future__ import annotations
 
 import io
+import re
 import struct
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ _SLACK = 128
 _PLACEHOLDER = 0x7F000000
 """What is claimed from here on (2.1 GB) stands for "not known": who streams writes 0x7ffff000, 0xffffffff, ..."""
 
+_WINDOW = 1 << 20  # bytes that are searched at once
 _MOST_CHUNKS = 1000
 _W64 = bytes.fromhex("f3acd3118cd100c04f8edb8a")
 
@@ -68,7 +70,7 @@ class Layout:
         counted: whether the header of an MP3 states the number of its frames.
         patch: offset and bytes of a size that was never filled in and that libsndfile can't do without, or of a count
             of frames that is not that of the whole file.
-        parts: where further recordings begin that were put behind the first one (chained Ogg, joined WAV).
+        parts: where further recordings begin that were put behind the first one (chained Ogg; joined WAV, FLAC, AU).
     """
 
     magic: bytes
@@ -85,7 +87,7 @@ class Layout:
 
 
 def read_layout(file: io.FileIO, size: int) -> Layout:
-    """Look at an open file of ``size`` bytes. Reads headers only, of an Ogg file those of its pages, of an MP3 all."""
+    """Look at an open file of ``size`` bytes. Reads headers only, of Ogg those of its pages, of MP3 and FLAC all."""
     start = _after_tags(file, size)
     head = _read(file, start, 16)
     magic = head[:4]
@@ -95,8 +97,11 @@ def read_layout(file: io.FileIO, size: int) -> Layout:
         is_cut |= bool(parts) and _container(file, magic, parts[-1], size)[0]
         return Layout(magic, start, is_cut, patch=patch, parts=parts)
     if magic in (b".snd", b"dns.") and len(head) >= 12:  # AU
-        offset, claimed = struct.unpack(">II" if magic == b".snd" else "<II", head[4:12])
-        return Layout(magic, start, _lacks(claimed, size - start - offset))
+        parts = _au_parts(file, start, size)
+        offset, claimed = _au_head(_read(file, parts[-1], 12))
+        return Layout(magic, start, _lacks(claimed, size - parts[-1] - offset), parts=parts[1:])
+    if magic == b"fLaC":
+        return Layout(magic, start, parts=_flac_parts(file, start, size))
     if magic == b"OggS":
         return Layout(magic, start, _ogg_is_cut(file, size), parts=_ogg_parts(file, start, size))
     if _mpeg_frame(magic):
@@ -195,6 +200,34 @@ def _ogg_parts(file: io.FileIO, start: int, size: int) -> tuple[int, ...]:
         beginning = begins
         segments = head[27 : 27 + head[26]]
         position += 27 + len(segments) + sum(segments)
+    return tuple(parts)
+
+
+def _flac_parts(file: io.FileIO, start: int, size: int) -> tuple[int, ...]:
+    """Where further FLAC files begin: at the mark with the head of the block that must follow it."""
+    position, parts = start + 4, []
+    while position < size and len(parts) < _MOST_CHUNKS:
+        found = re.search(rb"fLaC[\x00\x80]\x00\x00\x22", _read(file, position, _WINDOW))
+        if found:
+            parts.append(position + found.start())
+        position += found.end() if found else _WINDOW - 7  # bytes of a mark that begins at the window's end
+    return tuple(parts)
+
+
+def _au_head(head: bytes) -> tuple[int, int]:
+    """Where the samples begin, and how many bytes they are said to have."""
+    return struct.unpack(">II" if head[:4] == b".snd" else "<II", head[4:12])
+
+
+def _au_parts(file: io.FileIO, start: int, size: int) -> tuple[int, ...]:
+    """Where AU files begin, the first one among them: each where the one before says that it ends."""
+    position, parts = start, []
+    while len(head := _read(file, position, 12)) == 12 and head[:4] in (b".snd", b"dns."):
+        parts.append(position)
+        offset, claimed = _au_head(head)
+        position += offset + claimed
+        if len(parts) > _MOST_CHUNKS or claimed >= _PLACEHOLDER or not 0 < offset + claimed < size:
+            break
     return tuple(parts)
 
 

@@ -14,7 +14,7 @@ from lm_eval.api.task import ConfigurableTask
 from lm_eval_tasks.harness import compat, notes
 from lm_eval_tasks.harness.identity import identity_of, sign
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
-from lm_eval_tasks.harness.repeats import check_repeats
+from lm_eval_tasks.harness.repeats import check_filters, check_repeats
 from lm_eval_tasks.harness.requests import PackRequest
 from lm_eval_tasks.harness.resources import make_room_for
 from lm_eval_tasks.runs import alone, ended
@@ -139,11 +139,15 @@ class PackTask(ConfigurableTask):
             ValueError: answers would be thrown away, another process is at the same, or too few files may be open.
         """
         if options.pop("cache_requests", False):  # kept under the task's name: another data set would get this one's
-            compat.warning_once(log, "cache_requests is ignored by this pack's tasks, whose requests take no time.")
+            compat.warning_once(
+                log, "cache_requests is ignored by this pack's tasks, whose requests are quick to build."
+            )
         if not self.replayed:
             check_repeats(self.config)
         super().build_all_requests(rank=rank, world_size=world_size, **options)
         compat.set_requests(self, [PackRequest(**vars(instance)) for instance in self.instances])
+        for request in self.instances[:1]:
+            check_filters(compat.filters_of(self), request)
         self.ranks = world_size
         model = compat.model_behind(options)
         self.run_key = self._fingerprint(model)  # before hashes of clips are known, which come when they are sent

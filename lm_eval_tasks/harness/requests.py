@@ -115,8 +115,7 @@ def what_is_asked(instances: Iterable[Instance], questions: Questions, judge_emp
             name,
             repeat,
             answer if isinstance(answer, str) else "",
-            why_missing(instance, repeat, judge_empty)
-            or (None if answer is None or isinstance(answer, str) else NO_TEXT),
+            why_no_text(instance, repeat, answer, judge_empty),
             questions,
         )
         for instance in instances
@@ -129,8 +128,14 @@ NO_TEXT = "no answer: a filter of the task left no text of it"
 """The reason of an answer of which a filter made something else, such as a list of its characters."""
 
 
+def why_no_text(instance: Instance, repeat: int, left: Any, judge_empty: bool = False) -> str | None:
+    """As ``why_missing``, and of what a filter left (``texts_left``); None where there is an answer to score."""
+    reason = why_missing(instance, repeat, judge_empty)
+    return reason or (None if left is None or isinstance(left, str) else NO_TEXT)
+
+
 def texts_left(left: Any, answers: int) -> list[Any]:
-    """What filters left of a request's answers, one by one; what is no text is to be judged by nobody.
+    """What filters left of a request's answers, one by one; what is no text must not be scored.
 
     Args:
         left: one answer, or a list of at most as many as there were. A longer list is none of answers: a filter that

@@ -17,7 +17,6 @@ from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness import compat, notes, together
 from lm_eval_tasks.harness.judging import judge_answers
 from lm_eval_tasks.harness.pack_task import PackTask
-from lm_eval_tasks.harness.repeats import check_filters
 from lm_eval_tasks.harness.requests import ROOM, Asked, ask_early, questions_ahead
 from lm_eval_tasks.judge.budget import BYTES_A_TOKEN
 from lm_eval_tasks.judge.judge import Judge
@@ -109,8 +108,6 @@ class JudgedTask(PackTask):
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
         super().build_all_requests(**options)
-        for request in self.instances[:1]:
-            check_filters(compat.filters_of(self), request)
         self._run_options = options
         if self.predicts_only():
             together.passed(self)

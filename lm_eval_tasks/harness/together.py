@@ -148,8 +148,8 @@ class RunsEnd:
         head = ["Task", "Unjudged", "Reason", "The server's first words"]
         table = MarkdownTableWriter(headers=head, value_matrix=rows, margin=1).dumps().strip()
         log.warning(
-            "%d UNJUDGED answers are excluded from every score.%s To finish: run the same command again (verdicts are "
-            "always cached, answers with --use_cache)%s.\n%s",
+            "%d UNJUDGED answers are excluded from every score.%s To finish: run the same command again (it asks for "
+            "no verdict that is cached, and with --use_cache for no answer)%s.\n%s",
             sum(row[1] for row in rows),
             f" {stopped.rstrip('.')}." if stopped else "",
             f", or `lm-eval-tasks rejudge` on the run's folder{rejudge}" if self._answered else "",

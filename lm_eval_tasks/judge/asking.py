@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from lm_eval_tasks.judge.budget import Budget, prompt_tokens
 from lm_eval_tasks.judge.question import NoVerdict, Question, Unjudged, Verdict, storable
 from lm_eval_tasks.server.client import NOT_ASKED as CALL_NOT_MADE
 from lm_eval_tasks.server.client import Client
-from lm_eval_tasks.server.keys import without_keys
+from lm_eval_tasks.server.connection import Server
+from lm_eval_tasks.server.keys import judge_api_key, without_keys
 from lm_eval_tasks.server.outcome import Kind, Outcome
 from lm_eval_tasks.settings import JudgeSettings
 
@@ -162,3 +164,19 @@ def _usable_text(reply: Outcome, room: int) -> str:
     if len(reply.text) > CHARACTERS * room:
         raise NoVerdict("longer than the room that was asked for")
     return reply.text
+
+
+def server_of(settings: JudgeSettings) -> Server:
+    """Where the judge is and how it is asked."""
+    parts = urlsplit(settings.judge_base_url)
+    key = settings.judge_api_key_env or "key in JUDGE_API_KEY (or OPENAI_API_KEY)"
+    return Server(
+        who=f"The judge at {settings.judge_base_url}",
+        url=urlunsplit((parts.scheme, parts.netloc, f"{parts.path}/chat/completions", parts.query, "")),
+        key=judge_api_key(settings),
+        concurrency=settings.judge_concurrency,
+        timeout=settings.judge_timeout,
+        max_retries=settings.judge_max_retries,
+        patience=settings.judge_patience,
+        options={"key": key, "address": "judge_base_url", "model": "judge_model", "timeout": "judge_timeout"},
+    )

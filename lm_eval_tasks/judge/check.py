@@ -41,7 +41,7 @@ async def check(judge: Any, trial: Question) -> None:
     client.begin()
     who = client.server.who
     if judge.budget.reached is not None:
-        raise ValueError(f"{judge.budget.reached} with a trial question alone: set more. {_NOTHING_YET}")
+        raise ValueError(f"{judge.budget.reached} by the trial question alone: raise it. {_NOTHING_YET}")
     if not isinstance(outcome, Unjudged):
         await _warn_of_shutdown(judge)
         return

@@ -11,20 +11,18 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakValueDictionary
 
 from tqdm import tqdm
 
 from lm_eval_tasks.judge import batch, batch_server
-from lm_eval_tasks.judge.asking import Asker
+from lm_eval_tasks.judge.asking import Asker, server_of
 from lm_eval_tasks.judge.budget import BYTES_A_TOKEN, Budget, estimate, prompt_tokens
 from lm_eval_tasks.judge.cache import VerdictCache
 from lm_eval_tasks.judge.check import check
 from lm_eval_tasks.judge.early import Early
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 from lm_eval_tasks.server.client import Client
-from lm_eval_tasks.server.connection import Server
 from lm_eval_tasks.server.keys import judge_api_key
 from lm_eval_tasks.server.outcome import Outcome
 from lm_eval_tasks.settings import JudgeSettings
@@ -55,7 +53,7 @@ class Judge:
 
     def __init__(self, settings: JudgeSettings) -> None:
         self.settings = settings
-        self.client = Client(_server(settings))
+        self.client = Client(server_of(settings))
         self.cache = VerdictCache(settings.judge_cache)
         self.fresh = False
         self._remembered: dict[str, dict[str, Any]] = {}
@@ -226,7 +224,7 @@ class Judge:
                 key = self.key(question)
                 outcomes[index] = await self.early.outcome(key) or await self.put(question, key)
                 bar.update()
-            if bar.n < len(questions):
+            if None in outcomes:  # others are still under way
                 self.early.go_on(then, finished)
 
         try:
@@ -302,18 +300,3 @@ class Judge:
             log.warning("The judge was asked for as %r, but the server says that %r answered.", asked, model)
         if len(others := sorted(self.answered_by)) > 1:
             log.error("MORE THAN ONE JUDGE ANSWERED IN THIS RUN: %s. Do not compare its scores.", ", ".join(others))
-
-
-def _server(settings: JudgeSettings) -> Server:
-    parts = urlsplit(settings.judge_base_url)
-    key = settings.judge_api_key_env or "key in JUDGE_API_KEY (or OPENAI_API_KEY)"
-    return Server(
-        who=f"The judge at {settings.judge_base_url}",
-        url=urlunsplit((parts.scheme, parts.netloc, f"{parts.path}/chat/completions", parts.query, "")),
-        key=judge_api_key(settings),
-        concurrency=settings.judge_concurrency,
-        timeout=settings.judge_timeout,
-        max_retries=settings.judge_max_retries,
-        patience=settings.judge_patience,
-        options={"key": key, "address": "judge_base_url", "model": "judge_model", "timeout": "judge_timeout"},
-    )
