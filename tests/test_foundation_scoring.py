@@ -10,7 +10,7 @@ from lm_eval.tasks import TaskManager
 from lm_eval_tasks import INCLUDE_PATH
 from lm_eval_tasks.air_bench_foundation import scoring
 from lm_eval_tasks.air_bench_foundation.letters import official_letter, read_letter
-from lm_eval_tasks.report.foundation import MODELS, PUBLISHED, PUBLISHED_AVERAGE
+from lm_eval_tasks.report.foundation import MODELS, PUBLISHED
 
 CHOICES = {"A": "dog barks", "B": "rain", "C": "a church bell", "D": "Certainly"}
 
@@ -143,13 +143,14 @@ def test_the_average_of_the_published_rows_is_the_one_that_was_published(model):
             "sample_len": 3 + 100 * number,
         }
         for number, (name, row) in enumerate(PUBLISHED.items())
+        if name in scoring.TASKS
     }
     found = group.aggregate(rows)
-    assert 100 * found["acc,none"] == pytest.approx(PUBLISHED_AVERAGE[place], abs=0.0501)
+    assert 100 * found["acc,none"] == pytest.approx(PUBLISHED["Average"][place], abs=0.0501)
     share = [1 / 9, 1 / 4, 1 / 6]  # of a category's error in its mean, before the mean of three
     assert found["acc_stderr,none"] == pytest.approx(0.01 * sum(share) ** 0.5 / 3)
 
 
 def test_the_tables_of_tasks_agree():
-    assert list(PUBLISHED) == list(scoring.TASKS) and len(scoring.TASKS) == 19
+    assert list(PUBLISHED) == [*scoring.TASKS, "Average"] and len(scoring.TASKS) == 19
     assert sum(task.records for task in scoring.TASKS.values()) == 24_683

@@ -29,7 +29,7 @@ def said(*folders: Path) -> list[str]:
         ({"judge_base_url": "http://127.0.0.1:1/v1", "judge_temperature": 1.0}, "Judge's address, Judge's temperature"),
         ({"audio_part": "file_url", "audio_sample_rate": 16000}, "Form in which clips are sent, Sample rate of"),
         ({"data_revision": "f00"}, "Data commit"),
-        ({"dialect": ["no_temperature"]}, "What the judge's server did not take"),
+        ({"dialect": ["no_temperature"]}, "What the judge's server did not accept"),
         ({"a_setting_of_tomorrow": 3}, "a_setting_of_tomorrow"),
     ],
 )
@@ -103,7 +103,7 @@ def test_runs_made_alike_are_not_said_to_differ(tmp_path: Path) -> None:
     two = write_run(tmp_path / "2", "b", air=16, intima=31, settings={**same, "source": "huggingface"})
     assert not any("differ in" in sentence for sentence in said(one, two))
     high = write_run(tmp_path / "3", "c", intima=31, settings={"level_threshold": "low"}, limit=5)
-    assert "INTIMA: the runs differ in a setting (Level that counts, " in said(one, high)[1]
+    assert "INTIMA: the runs differ in a setting (Threshold level, " in said(one, high)[1]
     assert "(Docs per task (--limit))" in said(one, high)[0]
 
 
@@ -177,7 +177,7 @@ def test_answers_that_were_cut_and_the_servers_words_are_said(tmp_path: Path) ->
 
     runs = load_runs([change(folder, edit)])
     text = " ".join(sentence for _, sentence in caveats.warnings(runs))
-    assert "AIR-Bench-Chat: 16 answers were cut by their limit of tokens" in text
+    assert "AIR-Bench-Chat: 16 answers were cut off at the token limit" in text
     assert text.count(words) == 1
     assert provenance.totals(runs[0], "air_bench_chat")["calls"] == 4000
     settings = provenance.answer_settings(runs[0])

@@ -46,7 +46,7 @@ def _of_a_benchmark(run: Run, benchmark: str) -> Iterable[str]:
     if demo:
         yield say("{title}: judged by {judge}, a rule of thumb for trying the pack; the numbers mean nothing.")
     if provenance.judge_settings(run, benchmark).get("local_path") == "sample":
-        yield say("{title}: made on the few samples of the pack, not on the benchmark's data.")
+        yield say("{title}: run on the few samples that come with the pack, not on the benchmark's data.")
     yield from _gaps(run, benchmark)
     if benchmark == facts.AIR and asked and asked != [facts.OFFICIAL_JUDGE] and not demo:
         yield say("{title}: judged by {names}, not by {judge}: its scores cannot be compared with the published rows.")
@@ -76,7 +76,7 @@ def _counts(run: Run, benchmark: str) -> Iterable[str]:
         words = listed([f"“{' '.join(why.split())[:200]}”" for why in sorted(said)])
         yield say("{title}: the server's words for what it refused: {words}.", words=words)
     if sums["cut"]:
-        words = "{title}: {n} answers were cut by their limit of tokens and count as they are; raise max_gen_toks."
+        words = "{title}: {n} answers were cut off at the token limit and count as they are; raise max_gen_toks."
         yield say(words, n=int(sums["cut"]))
     if not run.answers.get(benchmark):
         yield say(

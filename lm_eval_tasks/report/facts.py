@@ -125,7 +125,7 @@ DIALECT = {
 FLAGS = {
     "empty_answer": "empty answer",
     "neutralised": "looked like part of the prompt, so it was rewritten for the judge",
-    "length": "cut by its limit of tokens",
+    "length": "cut off at the token limit",
     "thinking": "stopped while still thinking",
 }
 

@@ -11,7 +11,6 @@ from lm_eval_tasks.report.table import DASH, Cell, Row, Table, count_cell, rate_
 from lm_eval_tasks.report.texts import notes, t
 
 MODELS, PUBLISHED = facts.PUBLISHED[facts.FOUNDATION]
-PUBLISHED_AVERAGE = PUBLISHED.pop("Average")
 
 
 def table(run: Run) -> Table:
@@ -19,7 +18,7 @@ def table(run: Run) -> Table:
     rows = []
     for title, group in facts.FOUNDATION_GROUPS.items():
         if group in run.results:
-            published = PUBLISHED_AVERAGE if title == "Average" else [None] * len(MODELS)
+            published = PUBLISHED.get(title, [None] * len(MODELS))
             rows.append(Row(t(title), (*_metrics(run, group), *[Cell(DASH)] * 4, *_published(published)), kind="group"))
     for name, task in TASKS.items():
         full = f"{facts.FOUNDATION}_{name}"
