@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from browser_pages import CHROMIUM, DRIVER, PHONE, browser, open_key, pages, search_for, set_filter, show  # noqa: F401
-from report_runs import HOSTILE
+from report_samples import HOSTILE
 
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER),

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from report_runs import AIR, change, change_samples, write_run
+from report_runs import change, change_samples, write_run
+from report_samples import AIR
 
 from lm_eval_tasks.report import airbench, caveats, intima, provenance
 from lm_eval_tasks.report.formats import to_text

@@ -1,0 +1,95 @@
+"""What a server is asked without: fields and limits that it refuses, tried on the model and on the judge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from conftest import QUESTION
+from server_roles import both
+from servers import refused
+
+pytest_plugins = ["server_roles"]
+
+
+@both
+def test_a_fault_of_the_server_that_names_a_field_and_passes_teaches_nothing(server, ask, role, quick):
+    server.script(role, refused(500, "worker lost (temperature sensor)"), then="8 6")
+    assert ask(role, 3, **({"judge_concurrency": 1} if role == "judge" else {"num_concurrent": 1})) == ["8 6"] * 3
+    assert "temperature" in server.asked[role][-1].body
+
+
+def refusing(field, status=400, words="Unrecognized request argument supplied: {}"):
+    def answer(asked):
+        return refused(status, words.format(field)) if field in asked.body else "8 6"
+
+    return answer
+
+
+@both
+@pytest.mark.parametrize(
+    ("field", "status", "words"),
+    [
+        ("temperature", 400, "Unsupported value: '{}' does not support 0 with this model."),
+        ("temperature", 422, "nope"),
+        ("seed", 400, "Unrecognized request argument supplied: {}"),
+        ("stop", 500, "Internal Server Error"),
+        ("stop", 400, "unexpected keyword"),
+        ("max_tokens", 400, "Unsupported parameter: '{}'. Use 'max_completion_tokens' instead."),
+    ],
+)
+def test_a_field_that_is_refused_is_left_out_from_then_on(server, ask, role, field, status, words, quick):
+    if role == "judge" and field in ("seed", "stop"):
+        pytest.skip("the judge is not sent these")
+    server.script(role, refusing(field, status, words))
+    assert ask(role, 20) == ["8 6"] * 20
+    assert server.calls(role) <= 20 + (20 if role == "judge" else 4) + 6 and field not in server.asked[role][-1].body
+    without = ask.outcomes[-1].dialect if role == "judge" else ask.outcomes[-1].without
+    assert ("max_completion_tokens" if field == "max_tokens" else field) in without
+
+
+def test_a_refusal_that_quotes_a_prompt_teaches_nothing(server, ask):
+    def answer(asked):
+        return refused(400, "cannot process: 'which temperature and seed?'") if asked.text == "question 3" else "8 6"
+
+    server.script("model", answer)
+    assert ask("model", 6) == ["8 6"] * 3 + [None] + ["8 6"] * 2
+    (last,) = [asked.body for asked in server.asked["model"] if asked.text == "question 5"]
+    assert {"temperature", "seed"} <= last.keys() and ask.outcomes[-1].without == ()
+
+
+@both
+@pytest.mark.parametrize(
+    "words", ["valid range of max_tokens is [1, 64]", "max_tokens is too large: this model supports at most 64 tokens"]
+)
+def test_a_named_limit_caps_that_call_alone(server, ask, role, words):
+    server.script(role, lambda asked: refused(400, words) if asked.body["max_tokens"] > 64 else "8 6")
+    assert ask(role, 2) == ["8 6"] * 2
+    assert {asked.body["max_tokens"] for asked in server.asked[role]} == {64, 1024 if role == "judge" else 256}
+    assert (ask.outcomes[0].dialect if role == "judge" else ask.outcomes[0].without) in ([], ())
+
+
+def test_a_number_beside_a_refused_field_is_no_limit(server, ask):
+    """A date or a status in the server's words would cut every answer."""
+    words = "Unsupported parameter: 'max_tokens' in api 2024-12-01 (see 37). Use 'max_completion_tokens' instead."
+    server.script("model", refusing("max_tokens", 400, words))
+    assert ask("model", 3) == ["8 6"] * 3
+    assert {a.body.get("max_completion_tokens") for a in server.asked["model"]} == {None, 256}
+
+
+@both
+def test_a_fault_that_passes_by_itself_teaches_nothing(server, ask, role, quick):
+    server.script(role, *[refused(500, "starting")] * 4, then="8 6")
+    options = {"judge_concurrency": 1, "judge_max_retries": 6} if role == "judge" else {"num_concurrent": 1}
+    assert ask(role, 3, **options) == ["8 6"] * 3
+    assert "temperature" in server.asked[role][-1].body
+    assert (ask.outcomes[-1].dialect if role == "judge" else ask.outcomes[-1].without) in ([], ())
+
+
+@pytest.mark.parametrize(
+    "refusal", [refused(400, "grammar is not allowed"), refused(400, "response_schema: no"), refused(500, "oops")]
+)
+def test_a_judge_that_refuses_a_schema_in_any_words_is_asked_without(server, make_judge, refusal, quick):
+    server.script("judge", lambda asked: refusal if "response_format" in asked.body else "8 6")
+    (verdict,) = make_judge().ask([replace(QUESTION, schema={"type": "object"})], "Judging")
+    assert verdict.value == (8, 6) and verdict.dialect == ["response_format"]
