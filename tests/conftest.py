@@ -22,6 +22,7 @@ from lm_eval_tasks.data.records import forget_records
 from lm_eval_tasks.judge import marks
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question
+from lm_eval_tasks.server import pace
 from lm_eval_tasks.settings import JudgeSettings
 
 # the same examples each time, on slow machines too; a longer search with others: HYPOTHESIS_PROFILE=search
@@ -210,3 +211,17 @@ def reference(path, **fields):
     from lm_eval_tasks.utils import doc_to_visual
 
     return doc_to_visual({"audio": {**inspect_audio(path), **fields}})[0]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No long pauses for a server that is busy or away."""
+    monkeypatch.setattr(pace, "_LONGEST_PAUSE", 0.05)
+
+
+@pytest.fixture
+def ask(server: servers.Server, make_judge: Callable[..., Judge]) -> Callable[..., list[str | None]]:
+    """Asks the model or the judge about some docs: what each got, as text, or None."""
+    from server_roles import asker
+
+    return asker(server, make_judge)

@@ -1,4 +1,4 @@
-"""A function that asks the model or the judge of a run, as fixtures that several files of tests share."""
+"""Asking the model or the judge of a run, for the tests of what servers do to either."""
 
 from __future__ import annotations
 
@@ -13,12 +13,6 @@ from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.judge.question import Verdict
 from lm_eval_tasks.models.api import AudioChatCompletions
 from lm_eval_tasks.runs.answers import Unanswered
-from lm_eval_tasks.server import pace
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(pace, "_LONGEST_PAUSE", 0.05)
 
 
 def requests(count):
@@ -29,8 +23,7 @@ def requests(count):
     return made
 
 
-@pytest.fixture
-def ask(server, make_judge):
+def asker(server, make_judge):
     """A function that asks the model or the judge about some docs: what each got, as text, or None."""
 
     def call(role, count=1, **options):

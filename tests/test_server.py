@@ -13,8 +13,6 @@ from lm_eval_tasks.judge.question import Verdict
 from lm_eval_tasks.runs.answers import Answer as Answered
 from lm_eval_tasks.server import client
 
-pytest_plugins = ["server_roles"]
-
 
 @both
 def test_filters_that_refuse_everything_end_the_run_too(server, ask, role):

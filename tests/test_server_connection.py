@@ -16,8 +16,6 @@ from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.judge.question import Verdict
 from lm_eval_tasks.models.api import AudioChatCompletions
 
-pytest_plugins = ["server_roles"]
-
 
 def test_a_user_and_password_in_an_address_are_sent_and_not_shown(server, ask, caplog):
     server.script("model", refused(401, "no"))

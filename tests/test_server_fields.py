@@ -9,8 +9,6 @@ from conftest import QUESTION
 from server_roles import both
 from servers import refused
 
-pytest_plugins = ["server_roles"]
-
 
 @both
 def test_a_fault_of_the_server_that_names_a_field_and_passes_teaches_nothing(server, ask, role, quick):
