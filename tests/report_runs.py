@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from report_samples import (
     intima_samples,
     write_wav,
 )
+
+from lm_eval_tasks import report
 
 DATE = "2025-11-30T12-00-00.123456"
 
@@ -196,3 +199,10 @@ def change_samples(folder: Path, edit: Callable[[int, dict, dict], Any], files: 
             edit(place, sample, record)
         file.write_text("".join(json.dumps(sample) + "\n" for sample in samples), encoding="utf-8")
     return folder
+
+
+def make(*arguments: object) -> int:
+    """Runs `report` as the command line would."""
+    parser = argparse.ArgumentParser()
+    report.add_arguments(parser)
+    return report.run(parser.parse_args([str(argument) for argument in arguments]))

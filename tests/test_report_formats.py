@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 from pathlib import Path
 
 import pytest
-from report_runs import write_run
+from report_runs import make, write_run
 
-from lm_eval_tasks import report
 from lm_eval_tasks.report import airbench, formats
 from lm_eval_tasks.report.load import load_run, load_runs
-
-
-def make(*arguments: object) -> int:
-    """Runs the command as the command line would."""
-    parser = argparse.ArgumentParser()
-    report.add_arguments(parser)
-    return report.run(parser.parse_args([str(argument) for argument in arguments]))
 
 
 def test_markdown_holds_the_tables_and_no_markup_of_a_run(tmp_path: Path, capfd) -> None:

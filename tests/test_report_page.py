@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import base64
 import hashlib
@@ -14,7 +13,7 @@ from statistics import mean, stdev
 
 import pytest
 import soundfile
-from report_runs import change, change_samples, write_run
+from report_runs import change, change_samples, make, write_run
 from report_samples import HOSTILE, OFFICIAL
 
 from lm_eval_tasks import report
@@ -22,13 +21,6 @@ from lm_eval_tasks.report import airbench, caveats, compare, facts, intima, prov
 from lm_eval_tasks.report.clips import RATE, is_audio
 from lm_eval_tasks.report.load import load_run, load_runs
 from lm_eval_tasks.report.samples import script_json
-
-
-def make(*arguments: object) -> int:
-    """Runs the command as the command line would."""
-    parser = argparse.ArgumentParser()
-    report.add_arguments(parser)
-    return report.run(parser.parse_args([str(argument) for argument in arguments]))
 
 
 def page_of(tmp_path: Path, *folders: Path, options: tuple[str, ...] = ()) -> str:
@@ -215,6 +207,17 @@ def test_sources_of_a_task_have_rows_of_their_own(tmp_path: Path) -> None:
     assert rows["· fisher"][0].value == pytest.approx(mean(logged))
     assert rows["· fisher"][0].stderr == pytest.approx(stdev(logged) / len(logged) ** 0.5)
     assert rows["· fisher"][4].value == len(logged)
+
+
+def test_an_answer_without_a_score_of_its_reference_has_won_nothing(tmp_path: Path) -> None:
+    def edit(place: int, sample: dict, record: dict) -> None:
+        known = place % 4 == 0
+        record |= {"prediction_score": 5.0, "reference_score": 9.0 if known else None}
+        sample["filtered_resps"] = [json.dumps(record)]
+
+    run = load_run(change_samples(write_run(tmp_path, air=400), edit, "samples_*speech_dialogue_QA*"))
+    rows = {row.name: row.cells for row in airbench.task_table(run).rows if row.kind == "source"}
+    assert rows["· fisher"][2].value == 0
 
 
 def test_a_variant_of_a_task_is_in_no_category(tmp_path: Path) -> None:

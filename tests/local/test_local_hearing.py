@@ -62,7 +62,7 @@ def test_a_model_that_computes_no_numbers_ends_the_run(load, tmp_path):
     model = load()
     with torch.no_grad():
         next(model.model.model.language_model.parameters()).fill_(float("nan"))
-    with pytest.raises(ModelUnavailable, match="no numbers in float32"):
+    with pytest.raises(ModelUnavailable, match="not numbers in float32"):
         model.generate_until(requests(model, tmp_path, [1.0]), disable_tqdm=True)
 
 
