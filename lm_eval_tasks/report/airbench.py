@@ -71,8 +71,10 @@ def _metric_cells(run: Run, name: str, tasks: list[str]) -> tuple[Cell, ...]:
     """The cells of a group or task, as lm_eval's results have them, and the counts of its tasks."""
     values = [run.estimate(name, metric) for metric in facts.AIR_METRICS]
     reasons = [run.summaries[task].get("unjudged") for task in tasks]
-    unjudged = [_total([0, *map(number, found.values())]) if isinstance(found, dict) else None for found in reasons]
-    return _cells(values, _total([run.judged_docs(task) for task in tasks]), _total(unjudged))
+    unjudged = [
+        stats.total([0, *map(number, found.values())]) if isinstance(found, dict) else None for found in reasons
+    ]
+    return _cells(values, stats.total([run.judged_docs(task) for task in tasks]), stats.total(unjudged))
 
 
 def _cells(values: Sequence[Estimate], judged: float | None, unjudged: float | None) -> tuple[Cell, ...]:
@@ -99,11 +101,6 @@ def _source_rows(run: Run, task: str) -> list[Row]:
         values = [stats.mean([value for value in column if value is not None]) for column in columns]
         rows.append(Row(f"· {source}", _cells(values, len(judged), len(answers) - len(judged)), kind="source"))
     return rows
-
-
-def _total(counts: Sequence[float | None]) -> float | None:
-    """The sum of counts, where there are any and all of them are known."""
-    return sum(counts) if counts and None not in counts else None
 
 
 def category_chart(runs: list[Run]) -> Markup:

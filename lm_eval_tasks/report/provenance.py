@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lm_eval_tasks.report import facts
+from lm_eval_tasks.report import facts, stats
 from lm_eval_tasks.report.records import WAITING, Run, mapping, number, text
 from lm_eval_tasks.report.table import DASH, Row, Table, count_cell, text_cell
 from lm_eval_tasks.report.texts import notes, t
@@ -30,23 +30,23 @@ _HIDDEN = {"key", "apikey", "token", "secret", "password", "authorization", "aut
 
 
 def totals(run: Run, benchmark: str) -> dict[str, Any]:
-    """Sums the judging summaries of a run's tasks; a count that no task has is None.
+    """Sums the judging summaries of a run's tasks; a count that one of them lacks is None.
 
     Calls and tokens are those over all attempts of a run where a task's summary says so, else of its last process.
     """
-    out: dict[str, Any] = {**dict.fromkeys((*_COUNTS, "cut")), "unjudged": Counter(), "flags": Counter()}
-    for task in run.tasks(benchmark):
-        summary = run.summaries[task]
+    out: dict[str, Any] = {"unjudged": Counter(), "flags": Counter()}
+    counts: dict[str, list[float | None]] = {name: [] for name in (*_COUNTS, "cut")}
+    for summary in filter(None, map(run.summaries.get, run.tasks(benchmark))):
         found = {name: number(summary.get(name)) for name in _COUNTS}
         every = {name: number(summary.get(f"{name}_all_attempts")) for name in _COSTS}
         found |= {name: count for name, count in every.items() if count is not None}
         found["cut"] = number(mapping(summary.get("answers")).get("cut"))
         for name, count in found.items():
-            out[name] = out[name] if count is None else (out[name] or 0) + count
+            counts[name].append(count)
         for name in ("unjudged", "flags"):
             for key, count in mapping(summary.get(name) or summary.get(_OTHER_NAMES.get(name))).items():
                 out[name][text(key)] += number(count) or 0
-    return out
+    return out | {name: stats.total(each) for name, each in counts.items()}
 
 
 def judging_table(runs: list[Run]) -> Table:

@@ -83,3 +83,8 @@ def normal_interval(estimate: Estimate) -> tuple[float, float] | None:
     if estimate.value is None or estimate.stderr is None:
         return None
     return estimate.value - Z95 * estimate.stderr, estimate.value + Z95 * estimate.stderr
+
+
+def total(counts: Sequence[float | None]) -> float | None:
+    """The sum of counts, where there are any and all of them are known."""
+    return sum(counts) if counts and None not in counts else None
