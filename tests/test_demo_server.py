@@ -104,8 +104,7 @@ def audio_url(address):
 def test_the_listener_measures_what_it_is_sent(url, form, rate, channels):
     data = text64(tone(2.0, 220, rate, channels, form))
     answer = said(url, input_audio(data, form.lower()))
-    assert "lasts 2." in answer and "tonal" in answer and "dB" in answer
-    assert any(f"{hertz} Hz" in answer for hertz in range(212, 229))
+    assert "lasts 2." in answer and "loud (-9 dB)" in answer and "middle sound of about 220 Hz" in answer
 
 
 def test_data_uris_are_taken_in_both_parts(url):
@@ -114,7 +113,7 @@ def test_data_uris_are_taken_in_both_parts(url):
 
 
 def test_silence_and_very_short_clips_are_described(url):
-    assert "like silence" in said(url, input_audio(text64(tone(hertz=0))))
+    assert "is silent" in said(url, input_audio(text64(tone(hertz=0))))
     assert "lasts 0.0 seconds" in said(url, input_audio(text64(tone(seconds=0.001))))
 
 
