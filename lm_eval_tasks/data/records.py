@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import sys
 from collections import Counter
@@ -13,17 +12,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lm_eval_tasks.audio.clips import LFS_POINTER
+from lm_eval_tasks.data.content import NO_CHARACTER, is_text, parse_json, read_whole
 from lm_eval_tasks.errors import DataError
-from lm_eval_tasks.files import open_regular
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
 BAD_RECORD = "bad record: "
 """How the cause of a record that was left out begins."""
-
-NO_CHARACTER = "holds what is no character (half of a surrogate pair, or no UTF-8)"
-"""What is wrong with a text that no file can hold."""
 
 LeftOut = dict[str, list[str]]
 """Cause -> names of what was left out for it."""
@@ -38,8 +33,6 @@ class Loaded(NamedTuple):
 
 
 _LISTED = 5
-_MAX_METADATA = 1 << 28
-_LONGEST_INT = 4000  # digits; Python refuses to convert longer ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,55 +186,11 @@ def fault(record: Any, track: Track) -> str | None:
     return track.check(record)
 
 
-def is_text(text: str) -> bool:
-    """Whether UTF-8 can hold it: no half of a surrogate pair, no byte that could not be decoded."""
-    return text.isascii() or text.encode("utf-8", "replace") == text.encode("utf-8", "surrogatepass")
-
-
 def _name(record: Any, index: int) -> str:
     uniq_id = record.get("uniq_id") if isinstance(record, dict) else None
     shown = str(uniq_id)[:60].encode("ascii", "backslashreplace").decode()
     known = isinstance(uniq_id, (str, int)) and not isinstance(uniq_id, bool) and shown.strip()
     return f"record {index} (uniq_id {shown})" if known else f"record {index}"
-
-
-def read_whole(path: Path) -> bytes:
-    """All bytes of a file of metadata.
-
-    Raises:
-        DataError: it is no regular file, it cannot be read, it is bigger than any metadata, or Git LFS has not fetched
-            it.
-    """
-    try:
-        with open_regular(path) as file:
-            content = file.read(_MAX_METADATA + 1)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    if len(content) > _MAX_METADATA:
-        raise DataError(f"{path} is over {_MAX_METADATA >> 20} MB, more than any list of records takes.")
-    if content.startswith(LFS_POINTER):
-        raise DataError(f"{path} is a Git LFS pointer: run `git lfs pull` in its folder.")
-    return content
-
-
-def parse_json(content: bytes, path: Path, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """JSON of which one odd value spoils only itself: bytes that are no UTF-8 become half surrogate pairs.
-
-    Args:
-        content, path: of a file.
-        pairs: makes an object from its fields, as in ``json.loads``.
-
-    Raises:
-        DataError: it is no JSON.
-    """
-    try:
-        return json.loads(content.decode("utf-8-sig", "surrogateescape"), parse_int=_integer, object_pairs_hook=pairs)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is damaged or not complete ({error}). Download it again.") from None
-
-
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) < _LONGEST_INT else float("inf")  # which is no text, as a record's fault
 
 
 def describe(left_out: LeftOut) -> str:
