@@ -71,7 +71,7 @@ def test_the_answer_is_the_text_of_a_choice_whatever_its_type(tmp_path, changes,
 )
 def test_an_answer_that_is_no_choice_costs_its_own_record_which_is_named(tmp_path, changes):
     root = make(tmp_path, record(TASK, 0, **changes), record(TASK, 1))
-    docs, left_out, facts = load(root)
+    docs, left_out, facts, _ = load(root)
     assert [doc["uniq_id"] for doc in docs] == ["1"] and facts["records"] == 2
     ((cause, names),) = left_out.items()
     assert cause.startswith("bad record: ") and names == ["record 0 (uniq_id 0)"]
@@ -96,7 +96,7 @@ def test_a_folder_that_is_not_there_costs_its_records_and_an_unknown_task_only_i
         record("Music_AQA", 3),
     )
     shutil.rmtree(root / "Foundation" / f"{TASK}_other")
-    docs, left_out, facts = load(root)
+    docs, left_out, facts, _ = load(root)
     assert [doc["uniq_id"] for doc in docs] == ["0"] and facts["records"] == 2
     assert left_out == {"missing": [f"{TASK}_other/clip 1.wav"]}
     assert list(facts["left_out_of_all_tasks"]) == ["bad record: unknown task_name 'Music_Genre'"]
@@ -114,7 +114,7 @@ def test_the_sample_has_two_clips_a_category_and_records_for_every_task():
     assert [clip.parts[0] for clip in clips if clip.suffix] == ["music"] * 2 + ["sound"] * 2 + ["speech"] * 2
     assert {one["task_name"] for one in records} == set(TASKS)
     for task in TASKS:
-        docs, left_out, _ = load(SAMPLE, task)
+        docs, left_out, *_ = load(SAMPLE, task)
         assert len(docs) == 2 and not left_out
         assert {Path(doc["audio"]["path"]).parent.name for doc in docs} == {CATEGORY[task]}
         assert {len([c for c in LETTERS if f"choice_{c.lower()}" in doc]) for doc in docs} == {

@@ -22,6 +22,7 @@ class AirBenchChatTask(AudioTask, JudgedTask):
 
     BENCHMARK, PROMPT = "air_bench_chat", JudgePrompt
     TRACK, SAMPLE, CATEGORY = CHAT, SAMPLE, scoring.CATEGORY
+    SHAPING = ("do_swap", *AudioTask.SHAPING)
 
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
         """The same question in each order; the sides have roles, and only the prompt has positions."""
@@ -56,8 +57,3 @@ class AirBenchChatTask(AudioTask, JudgedTask):
     def metric_names(self) -> list[str]:
         """There is no position gap without swap."""
         return [name for name in super().metric_names() if name != "position_gap" or self.settings.do_swap]
-
-    def shaping_settings(self) -> dict[str, Any]:
-        """The order, the wording, and how the audio was sent."""
-        order = {"do_swap": self.settings.do_swap}
-        return {"prompt_version": self.prompt_to_judge.version} | order | self.data_settings()

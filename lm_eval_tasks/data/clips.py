@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from lm_eval_tasks.audio.clips import ARRAY_RATE, inspect_audio
 from lm_eval_tasks.audio.find import find_audio
+from lm_eval_tasks.data.huggingface import commit_of
 from lm_eval_tasks.data.records import (
     BAD_RECORD,
     LeftOut,
@@ -89,7 +90,7 @@ def load_track(root: Path, track: Track, settings: TrackSettings, task: str, **a
             cause = f"{BAD_RECORD}path leaves the data folder"
             left_out.setdefault(cause, []).append(f"uniq_id {record['uniq_id']}")
     _report(task, settings, records, docs, left_out, track)
-    return Loaded(docs, left_out, facts(records, task, track.tasks[task]))
+    return Loaded(docs, left_out, facts(records, task, track.tasks[task]), commit_of(root))
 
 
 def _checked(

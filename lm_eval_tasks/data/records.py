@@ -25,11 +25,19 @@ LeftOut = dict[str, list[str]]
 
 
 class Loaded(NamedTuple):
-    """The docs of a task, in the order of the data; what was left out; and what the results say of the data."""
+    """The docs of a task.
+
+    Attributes:
+        docs: in the order of the data.
+        left_out: what is not among them.
+        facts: what the results say of the data.
+        commit: of the data, where the hub or a folder tells it.
+    """
 
     docs: list[dict[str, Any]]
     left_out: LeftOut
     facts: dict[str, Any]
+    commit: str | None = None
 
 
 _LISTED = 5

@@ -54,18 +54,14 @@ def _conclude(task: Any, judge: Judge, asked: list[Asked], judgements: dict[Any,
     lacking = (one for one, record in zip(asked, records, strict=True) if not record["judged"])
     by_category = dict(Counter(str(one.instance.doc.get("category")) for one in lacking))
     dialect = {lesson for record in records for verdict in record["verdicts"] for lesson in verdict["dialect"]}
-    summary = {
-        "benchmark": task.BENCHMARK,
-        "settings": task.settings_in_results() | {"dialect": sorted(dialect | judge.client.given_up)},
-        "judge_prompt": notes.judge_prompt(task.prompt_to_judge, task.trial_question().form),
+    prompt, summary = task.prompt_to_judge, task.summary()
+    summary |= {
+        "settings": summary["settings"] | {"dialect": sorted(dialect | judge.client.given_up)},
+        "judge_prompt": {"system": prompt.system, "template": prompt.template, "re_ask": task.trial_question().form},
         **over_ranks(summarise(records) | {"unjudged_by_category": by_category}, task.ranks),
         **task.summary_extra([one.instance.doc for one in asked], records),
         **notes.of_noise(task, judgements.values(), task.ranks),
         **({"generation_sent": task.generation_sent} if task.generation_sent else {}),
-        **task.made_with(),
-        "left_out": task.left_out,
-        "absent": task.absent,
-        "ranks": task.ranks,
     }
     task.note(judging=summary)
     log.info("%s: %s", task.task_name, describe(summary))

@@ -5,28 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.ranks import of_all_ranks
 from lm_eval_tasks.judge.noise import noise
 from lm_eval_tasks.runs import provenance
 
-if TYPE_CHECKING:
-    from lm_eval.api.task import ConfigurableTask
-
-
 log = logging.getLogger(f"lm_eval.{__name__}")
-
-
-def made_with(task: ConfigurableTask) -> dict[str, Any]:
-    """How the answers ended, and the process that asked for them."""
-    return {"answers": provenance.of_answers(task.instances), "process": provenance.of_process()}
-
-
-def judge_prompt(prompt: Any, re_ask: str) -> dict[str, str]:
-    """The wording as text, and what is added to it when the judge is asked again."""
-    return {"system": prompt.system, "template": prompt.template, "re_ask": re_ask}
 
 
 def generation_sent(model: Any, instances: list[Any]) -> dict[str, Any]:
@@ -93,7 +79,8 @@ def of_run(task: Any, options: dict[str, Any], settings: dict[str, Any]) -> dict
     """
     model = getattr(options.get("chat_template"), "__self__", None)
     name = getattr(model, "model", None)
-    metadata = {**(task.config.metadata or {}), "made_with": made_with(task)}
+    made_with = {"answers": provenance.of_answers(task.instances), "process": provenance.of_process()}
+    metadata = {**(task.config.metadata or {}), "made_with": made_with}
     return {
         "config": {**task.dump_config(), "metadata": metadata, "settings": settings},
         "docs": len(task.eval_docs),

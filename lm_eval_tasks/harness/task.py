@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from lm_eval_tasks.errors import NoDocs
+from lm_eval_tasks.data.records import Loaded
 from lm_eval_tasks.harness import compat, notes, together
 from lm_eval_tasks.harness.judging import judge_answers
 from lm_eval_tasks.harness.pack_task import PackTask
@@ -32,8 +32,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 class JudgedTask(PackTask):
     """A generative task that is scored by a judge.
 
-    A subclass sets ``BENCHMARK`` and ``PROMPT``, and defines ``load_docs``, ``questions``, ``trial_question``,
-    ``judgement``, ``verdict_values`` and ``shaping_settings``; its YAML names ``process_results``.
+    A subclass sets ``BENCHMARK``, ``SHAPING`` and ``PROMPT``, and defines ``load_docs``, ``questions``,
+    ``trial_question``, ``judgement`` and ``verdict_values``; its YAML names ``process_results``.
     """
 
     PROMPT: type[Wording]
@@ -101,9 +101,9 @@ class JudgedTask(PackTask):
         super().download(*args, **kwargs)
         together.loaded(self)
 
-    def docs_to_ask(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+    def docs_to_ask(self) -> Loaded:
         """The docs of the data, or those of a stored run that is judged again."""
-        return self.load_docs() if not self.replayed else self._stored_docs()
+        return load_run(self.replayed).docs_of(self.config) if self.replayed else self.load_docs()
 
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
@@ -147,16 +147,6 @@ class JudgedTask(PackTask):
     def score_answers(self) -> None:
         """Judge all answers at once."""
         judge_answers(self)
-
-    def _stored_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-        run = load_run(self.replayed)
-        if self.config.task not in run.samples:
-            raise NoDocs(f"{run.folder} holds no samples of {self.config.task}, only of {', '.join(run.samples)}.")
-        run.check_task(self.config.task, self.config)
-        docs = [sample.doc for sample in run.samples[self.config.task]]
-        self.note_data_revision(run.data_revision(self.config.task))
-        self.note(**run.of_answers(self.config.task))
-        return docs, run.left_out(self.config.task)
 
     def all_questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[tuple[str, int], Question]:
         """``questions``, each as often as it is put."""
@@ -205,4 +195,5 @@ class JudgedTask(PackTask):
         """Everything that shapes the numbers, under the names of the options."""
         names = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens", "empty_answers")
         names += ("judge_repeats",) if self.settings.judge_repeats > 1 else ()
-        return {name: getattr(self.settings, name) for name in names} | self.shaping_settings()
+        judging = {name: getattr(self.settings, name) for name in names}
+        return judging | {"prompt_version": self.prompt_to_judge.version} | super().settings_in_results()

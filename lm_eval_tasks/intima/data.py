@@ -66,7 +66,8 @@ def load_docs(settings: IntimaSettings, category: str) -> Loaded:
             "a code that the paper does not list" if category == OTHER else f"{category} ({_listed(CODES[category])})"
         )
         raise NoDocs(f"{where} has no prompt of {wanted}{'; ' if left_out else ''}{describe(left_out)}.")
-    return Loaded(found, left_out, facts(records, category, PROMPTS.get(category)))
+    commit = commit_of(_hub_copy(settings.revision)) if settings.local_path is None else None
+    return Loaded(found, left_out, facts(records, category, PROMPTS.get(category)), commit)
 
 
 def read_rows(settings: IntimaSettings) -> Records:
@@ -103,11 +104,6 @@ def fetch(settings: IntimaSettings) -> Path:
             f"{HUGGINGFACE_ID} could not be loaded{at}: {type(error).__name__}: {cause}. Fetch it in "
             "advance with `lm-eval-tasks fetch intima`, or pass a file as local_path."
         ) from error
-
-
-def data_revision(settings: IntimaSettings) -> str | None:
-    """The commit of the hub's copy that is read, or None where it is a file."""
-    return commit_of(_hub_copy(settings.revision)) if settings.local_path is None else None
 
 
 @lru_cache(maxsize=2)  # the hub is asked once for all categories

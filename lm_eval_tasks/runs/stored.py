@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lm_eval_tasks.data.records import Loaded
+from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness.compat import handle_non_serializable, hash_string
 from lm_eval_tasks.runs.plain import mapping, number
 from lm_eval_tasks.runs.reader import Damage, Files, Sample, read
@@ -100,22 +102,20 @@ class StoredRun:
         """Whether the run tells what a setting was."""
         return any(key in self._effective(task) for task in self.samples)
 
-    def data_revision(self, task: str) -> str | None:
-        """The commit of the data that a task read, where it was known."""
-        return self.files.metadata(task).get("data_revision")
+    def docs_of(self, config: Any) -> Loaded:
+        """The docs of a task, with what it noted of its data.
 
-    def of_answers(self, task: str) -> dict[str, Any]:
-        """What a task noted of its data, for the results of judging its answers again."""
-        noted = self.files.metadata(task).get("data")
-        return {"data": noted} if isinstance(noted, dict) else {}
+        Args:
+            config: lm-eval's ``TaskConfig`` of the task that is to judge them.
 
-    def left_out(self, task: str) -> dict[str, list[str]]:
-        """What a task had to leave out of its data, by cause."""
-        return self.files.metadata(task).get("left_out") or self.files.judging(task).get("left_out") or {}
-
-    def check_task(self, task: str, config: Any) -> None:
-        """Refuse a task that takes other answers of a doc, or other parts of them, than the run's task of that name."""
-        before = self.files.config(task)
+        Raises:
+            NoDocs: the run has no samples of this task.
+            ValueError: the task takes other answers of a doc, or other parts of them, than the run's task of that name.
+        """
+        task = config.task
+        if task not in self.samples:
+            raise NoDocs(f"{self.folder} holds no samples of {task}, only of {', '.join(self.samples)}.")
+        before, noted = self.files.config(task), self.files.metadata(task)
         for key in ("repeats", "filter_list"):
             now = json.dumps(getattr(config, key), default=handle_non_serializable)
             if key in before and _ADDRESS.sub("", now) != _ADDRESS.sub("", json.dumps(before[key])):
@@ -123,6 +123,9 @@ class StoredRun:
                     f"{task} had another {key} in {self.folder}: name the folder of the run's own YAML file with "
                     "--include_path."
                 )
+        left_out = noted.get("left_out") or self.files.judging(task).get("left_out") or {}
+        docs = [sample.doc for sample in self.samples[task]]
+        return Loaded(docs, left_out, mapping(noted.get("data")), noted.get("data_revision"))
 
     def top_level(self) -> list[str]:
         """The names to ask lm-eval for: the largest groups without tasks of other benchmarks, then single tasks."""
