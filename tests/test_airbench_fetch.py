@@ -42,7 +42,7 @@ class Source:
 
     def fetch(self, *tasks: str, **options: Any) -> Path:
         self.server.log.clear()
-        return data.fetch(self.settings(**options), tasks or SPEECH)
+        return hub.fetch(data.CHAT, self.settings(**options), tasks or SPEECH)
 
     def switch_off(self) -> None:
         """From now on nobody listens where the hub was."""
@@ -235,7 +235,7 @@ def test_the_commit_goes_into_the_results(huggingface, files):
     task = manager.load(["air_bench_chat_speech_QA"])["tasks"]["air_bench_chat_speech_QA"]
     assert task.dump_config()["metadata"]["data_revision"] == commit
     assert task.settings_in_results().items() >= {"revision": "v1", "data_revision": commit}.items()
-    assert commit_of(Path("/data/snapshots/master")) is commit_of(data.SAMPLE) is None
+    assert commit_of(Path("/data/snapshots/master")) is commit_of(data.CHAT.sample) is None
 
 
 def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface, files):
@@ -255,7 +255,7 @@ def test_auto_takes_modelscope_where_it_is_installed(server, huggingface, files,
         request.getfixturevalue("modelscope")
     for name in hub.REPOSITORY.values():
         server.add(name, files)
-    data.fetch(AirBenchSettings(), SPEECH)
+    hub.fetch(data.CHAT, AirBenchSettings(), SPEECH)
     assert all(hub.REPOSITORY[expected] in target for _, target, _ in server.log if "AIR-Bench" in target)
     assert server.sent() == wanted("speech_QA")
 
@@ -263,4 +263,4 @@ def test_auto_takes_modelscope_where_it_is_installed(server, huggingface, files,
 def test_modelscope_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "modelscope", None)
     with pytest.raises(DataError, match=r"pip install 'lm-eval-tasks\[modelscope\]'"):
-        data.fetch(AirBenchSettings(source="modelscope"), SPEECH)
+        hub.fetch(data.CHAT, AirBenchSettings(source="modelscope"), SPEECH)

@@ -18,7 +18,7 @@ from lm_eval.tasks import TaskManager
 from test_airbench_fetch import huggingface, modelscope, server, source  # noqa: F401 - fixtures: hubs and clients
 
 from lm_eval_tasks import INCLUDE_PATH, cli
-from lm_eval_tasks.air_bench_foundation.data import FOUNDATION, SAMPLE
+from lm_eval_tasks.air_bench_foundation.data import FOUNDATION
 from lm_eval_tasks.air_bench_foundation.scoring import CATEGORY, LETTERS, RECORDS, TASKS, right_letter
 from lm_eval_tasks.data import hub
 from lm_eval_tasks.data.clips import load_track
@@ -27,6 +27,8 @@ from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.settings import AirBenchFoundationSettings
 
 TASK = "Sound_AQA"
+
+SAMPLE = FOUNDATION.sample
 
 
 def load(root: Path, task: str = TASK, **settings):
@@ -195,7 +197,7 @@ def test_either_hub_sends_the_folders_of_the_named_task_alone(source, tmp_path):
         tmp_path / "on the hub", *(record(TASK, n, dataset_name="ab"[n]) for n in (0, 1)), record("Music_AQA", 0)
     )
     source.server.add(source.repo, hub_server.folder_files(root))
-    got = hub.fetch(FOUNDATION, AirBenchFoundationSettings(source=source.name), [TASK], SAMPLE)
+    got = hub.fetch(FOUNDATION, AirBenchFoundationSettings(source=source.name), [TASK])
     assert sorted(source.server.sent()) == sorted(
         [FOUNDATION.file, f"Foundation/{TASK}_a/clip 0.wav", f"Foundation/{TASK}_b/clip 1.wav"]
     )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lm_eval_tasks.airbench_chat.data import CHAT, fetch
+from lm_eval_tasks.airbench_chat.data import CHAT
 from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS
+from lm_eval_tasks.data import hub
 from lm_eval_tasks.data.records import fault, read_records
 from lm_eval_tasks.runs.files import Answers, Row, join
 from lm_eval_tasks.settings import AirBenchSettings
@@ -43,7 +44,7 @@ def match(rows: list[Row], settings: AirBenchSettings) -> tuple[Answers, dict[st
     CHAT.check_tasks(settings.tasks or ())
     named = any(name in settings.model_fields_set for name in _SAID_OF_DATA)
     whole = any(_is_whole(row.fields) for row in rows)
-    records = read_records(fetch(settings, []) / CHAT.file, CHAT) if named or not whole else None
+    records = read_records(hub.fetch(CHAT, settings, []) / CHAT.file, CHAT) if named or not whole else None
     docs: dict[str, dict[Key, dict[str, str]]] = {task: {} for task in CATEGORY}
     for task, found in records.by_task.items() if records else ():
         docs[task] = {(task, one["uniq_id"]): {**one, "category": CATEGORY[task]} for one in found}

@@ -57,7 +57,7 @@ def clip_folder(record: dict[str, str]) -> str:
     return f"{record['task_name']}_{record['dataset_name']}"
 
 
-def load_track(root: Path, track: Track, settings: TrackSettings, task: str, **added: Any) -> Loaded:
+def load_track(root: Path, track: Track, settings: TrackSettings, task: str) -> Loaded:
     """The docs of one task whose clips can be sent.
 
     Args:
@@ -65,7 +65,6 @@ def load_track(root: Path, track: Track, settings: TrackSettings, task: str, **a
         track: which track.
         settings: what to do about bad audio and odd records.
         task: one of the track's.
-        added: fields that every doc gets.
 
     Raises:
         DataError: the metadata is no list of records, or something is bad and must not be.
@@ -81,7 +80,7 @@ def load_track(root: Path, track: Track, settings: TrackSettings, task: str, **a
     for record, audio in zip(found, _checked(root, track, found, settings.max_audio_seconds, task), strict=True):
         if isinstance(audio, dict):
             audio["sampling_rate"] = settings.audio_sample_rate or ARRAY_RATE
-            docs.append({**record, **added, "audio": audio})
+            docs.append({**record, "category": track.category[task], "audio": audio})
         elif isinstance(audio, BadAudio):
             left_out.setdefault(str(audio), []).append(f"{clip_folder(record)}/{record['path']}")
         else:

@@ -32,21 +32,20 @@ class NotFetched(DataError):
     """A copy lacks clips, and the hub does not say that it has none of them."""
 
 
-def fetch(track: Track, settings: TrackSettings, task_names: Iterable[str], sample: Path) -> Path:
+def fetch(track: Track, settings: TrackSettings, task_names: Iterable[str]) -> Path:
     """The folder that holds the track's: the local one, or the hub's copy with only the folders of these tasks.
 
     Args:
         track: which track.
         settings: where the data is.
         task_names: whose folders are needed.
-        sample: the folder that ``local_path=sample`` stands for.
 
     Raises:
         DataError: there is no such folder, or the hub cannot deliver; says what to do.
     """
     if settings.local_path is None:
         return download(track, settings.source, settings.revision, task_names)
-    return local_copy(track, sample if settings.local_path == "sample" else settings.local_path)
+    return local_copy(track, track.sample if settings.local_path == "sample" else settings.local_path)
 
 
 def size(track: Track, source: str, revision: str | None, task_names: Iterable[str]) -> int | None:

@@ -54,7 +54,9 @@ class Track:
         name: the benchmark's name, as ``lm-eval-tasks fetch`` takes it.
         folder: the track's folder below the data set's root.
         metadata: the name of its list of records.
+        sample: the bundled folder that ``local_path=sample`` stands for.
         tasks: task name -> records in the official release.
+        category: task name -> category, which every doc gets.
         required: fields that a record must have beside ``path``, ``task_name``, ``dataset_name`` and ``uniq_id``;
             they are text that is not empty.
         structured: those of them that may also be an object or a list, or empty.
@@ -68,7 +70,9 @@ class Track:
     name: str
     folder: str
     metadata: str
+    sample: Path
     tasks: Mapping[str, int]
+    category: Mapping[str, str]
     required: tuple[str, ...]
     structured: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()

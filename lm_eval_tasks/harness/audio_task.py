@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -16,17 +15,9 @@ from lm_eval_tasks.harness.pack_task import PackTask
 
 
 class AudioTask(PackTask):
-    """One task of a track; the YAML's ``dataset_name`` is its name in the metadata.
-
-    Attributes:
-        TRACK: the track.
-        SAMPLE: the folder that ``local_path=sample`` stands for.
-        CATEGORY: task -> category, which every doc gets.
-    """
+    """One task of a track; the YAML's ``dataset_name`` is its name in the metadata."""
 
     TRACK: Track
-    SAMPLE: Path
-    CATEGORY: dict[str, str]
     SHAPING = ("audio_part", "audio_sample_rate", "max_audio_seconds", "local_path", "source", "revision")
     MULTIMODAL = property(lambda self: False, lambda self, value: None)
     """lm-eval refuses text-only models by this, naming models that do not fit; ``build_all_requests`` does it here."""
@@ -34,8 +25,7 @@ class AudioTask(PackTask):
     def load_docs(self) -> Loaded:
         """The records of this task whose clips can be sent."""
         name = self.config.dataset_name
-        root = hub.fetch(self.TRACK, self.settings, [name], self.SAMPLE)
-        return load_track(root, self.TRACK, self.settings, name, category=self.CATEGORY[name])
+        return load_track(hub.fetch(self.TRACK, self.settings, [name]), self.TRACK, self.settings, name)
 
     def build_all_requests(self, **options: Any) -> None:
         """Build them; by now all tasks of the run have read their docs.
