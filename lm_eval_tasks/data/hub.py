@@ -35,17 +35,24 @@ class NotFetched(DataError):
 def fetch(track: Track, settings: TrackSettings, task_names: Iterable[str]) -> Path:
     """The folder that holds the track's: the local one, or the hub's copy with only the folders of these tasks.
 
-    Args:
-        track: which track.
-        settings: where the data is.
-        task_names: whose folders are needed.
+    What a hub has is brought up to date first; without a network it is the copy of an earlier download, if that is
+    whole.
 
     Raises:
         DataError: there is no such folder, or the hub cannot deliver; says what to do.
     """
     if settings.local_path is None:
-        return download(track, settings.source, settings.revision, task_names)
-    return local_copy(track, track.sample if settings.local_path == "sample" else settings.local_path)
+        return _download(track, _hub(settings.source), settings.revision, list(task_names))
+    given = track.sample if settings.local_path == "sample" else settings.local_path
+    root = Path(given).expanduser().absolute()
+    if root.name == track.folder and (root / track.metadata).exists():
+        root = root.parent
+    if not (root / track.file).exists():
+        raise DataError(
+            f"local_path={given}: no {track.file} in {root}. Pass the folder that contains "
+            f"{track.folder}/, or leave local_path out to download the data."
+        )
+    return root
 
 
 def size(track: Track, source: str, revision: str | None, task_names: Iterable[str]) -> int | None:
@@ -64,40 +71,7 @@ def _hub(source: str) -> str:
     return "modelscope" if find_spec("modelscope") else "huggingface"
 
 
-def local_copy(track: Track, given: str | Path) -> Path:
-    """The folder that holds the track's, from what ``local_path`` names: that folder, or the track's own.
-
-    Raises:
-        DataError: there is no such folder; says what to pass.
-    """
-    root = Path(given).expanduser().absolute()
-    if root.name == track.folder and (root / track.metadata).exists():
-        root = root.parent
-    if not (root / track.file).exists():
-        raise DataError(
-            f"local_path={given}: no {track.file} in {root}. Pass the folder that contains "
-            f"{track.folder}/, or leave local_path out to download the data."
-        )
-    return root
-
-
-def download(track: Track, source: str, revision: str | None, task_names: Iterable[str]) -> Path:
-    """The local copy of a hub's data set, brought up to date with what these tasks need.
-
-    Args:
-        track: which track.
-        source: ``modelscope``, ``huggingface``, or ``auto`` for ModelScope where its package is installed.
-        revision: branch, tag or commit; None for the hub's newest state.
-        task_names: whose folders are needed.
-
-    Returns:
-        The folder that holds the track's. Without a network it is the copy of an earlier download, if that is whole.
-
-    Raises:
-        DataError: the hub cannot deliver and there is no such copy; says what to do.
-    """
-    source = _hub(source)
-    names = list(task_names)
+def _download(track: Track, source: str, revision: str | None, names: list[str]) -> Path:
     fetch = _from_modelscope if source == "modelscope" else _from_huggingface
     asked = f"{REPOSITORY[source]} on {source}"
     if revision:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -242,8 +241,3 @@ def facts(records: Records, task: str, official: int | None) -> dict[str, Any]:
     }
     lost = records.left_out.get(None)
     return found | ({"left_out_of_all_tasks": lost} if lost else {})
-
-
-def count_by(records: Iterable[Mapping[str, str]], key: str) -> Counter[str]:
-    """How many records have which value of a field."""
-    return Counter(record[key] for record in records)

@@ -78,6 +78,6 @@ def _conclude(task: Any, judge: Judge, asked: list[Asked], judgements: dict[Any,
     first = {record["reason"]: record["why"] for record in records[::-1] if not record["judged"]}
     rows = [(count, reason, first.get(reason, "")) for reason, count in summary["unjudged"].items()]
     answered = any(not reason.startswith((NO_ANSWER, EMPTY_ANSWER)) for reason in summary["unjudged"])
-    kept = waiting_room.path_of(task)
     end = task.runs_end or together.RunsEnd([task])  # a rank without a doc of this task
-    end.note(task, rows, answered, str(kept.parent) if kept else "", judge.stopped)
+    kept = str(task.answers_folder) if getattr(task, "answers_file", None) else ""
+    end.note(task, rows, answered, kept, judge.stopped)
