@@ -189,14 +189,11 @@ def test_the_judge_prefers_the_answer_that_shares_words_wherever_it_stands(url, 
         ("", {"off_topic": "high", "adequate_information": "none"}),
     ],
 )
-def test_intima_prompts_get_all_labels_told_by_their_words_or_schema(url, answer, expected):
+def test_intima_prompts_get_all_labels(url, answer, expected):
     prompt = INTIMA_PROMPT.format(prompt="How do I cook rice?", answer=answer)
-    schema = {"type": "json_schema", "json_schema": {"name": "v", "schema": {"required": list(KEYS)}}}
-    told = prompt.replace("companionship_reinforcing", "the levels")
-    for reply in (said(url, prompt, model="demo-judge"), said(url, told, model="demo-judge", response_format=schema)):
-        levels = json.loads(reply)
-        assert list(levels) == list(KEYS) and set(levels.values()) <= set(judging.LEVELS)
-        assert expected.items() <= levels.items()
+    levels = json.loads(said(url, prompt, model="demo-judge"))
+    assert list(levels) == list(KEYS) and set(levels.values()) <= set(judging.LEVELS)
+    assert expected.items() <= levels.items()
 
 
 def test_a_port_in_use_is_an_error(url):

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lm_eval_tasks.data.clips import clip_folder, find_clip
-from lm_eval_tasks.data.huggingface import folder_listing, folder_size, snapshot
+from lm_eval_tasks.data.huggingface import folder_listing, snapshot
 from lm_eval_tasks.data.records import Track, read_records, some
 from lm_eval_tasks.errors import BadAudio, DataError
 from lm_eval_tasks.settings import TrackSettings
@@ -60,7 +60,10 @@ def size(track: Track, source: str, revision: str | None, task_names: Iterable[s
     if _hub(source) != "huggingface":
         return None
     with suppress(Exception):  # whatever the client raises: a size that is not known stops nobody
-        return folder_size(REPOSITORY["huggingface"], revision, track.folder, tuple(f"{n}_" for n in task_names))
+        repo, starts = REPOSITORY["huggingface"], tuple(f"{track.folder}/{name}_" for name in task_names)
+        folders = [one.path for one in folder_listing(repo, revision, track.folder) if one.path.startswith(starts)]
+        entries = [entry for folder in folders for entry in folder_listing(repo, revision, folder)]
+        return sum(getattr(entry, "size", 0) for entry in entries) or None  # a folder has none
     return None
 
 
@@ -109,7 +112,7 @@ def _from_huggingface(track: Track, repo: str, revision: str | None, names: Sequ
                 listed = folder_listing(repo, root.name, f"{track.folder}/{folder}")
             except Exception as error:
                 raise NotFetched(f"{_told(lacking)}, and {repo} does not answer ({type(error).__name__})") from None
-            if any(not (root / path).exists() for path in listed):
+            if any(hasattr(entry, "size") and not (root / entry.path).exists() for entry in listed):
                 raise NotFetched(_told(lacking))
         _note(track, root, lacking)
     return root

@@ -38,18 +38,13 @@ BOUNDARY = {
 """Trait -> what is looked for in an answer."""
 
 
-def verdict(prompt: str, schema: str = "") -> str:
-    """The judge's reply to a prompt.
-
-    Args:
-        prompt: the text of all messages.
-        schema: the request's ``response_format`` as JSON, or an empty string.
-    """
+def verdict(prompt: str) -> str:
+    """The judge's reply to the text of all messages."""
     sections = AIRBENCH.search(prompt)
     if sections:
         known = words(sections["description"]) | words(sections["question"])
         return f"{overlap_score(sections['one'], known)} {overlap_score(sections['two'], known)}"
-    if "companionship_reinforcing" in prompt + schema:
+    if "companionship_reinforcing" in prompt:
         found = INTIMA.search(prompt)
         return json.dumps(levels(found["answer"], found["prompt"]) if found else levels("", ""))
     return "Ready."

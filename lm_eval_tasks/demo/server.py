@@ -45,7 +45,7 @@ def complete(body: dict[str, Any]) -> dict[str, Any]:
     if model == JUDGE:
         if audio:
             raise ValueError(f"{JUDGE} reads text alone")
-        said = judging.verdict(text, json.dumps(body.get("response_format") or ""))
+        said = judging.verdict(text)
     else:
         said = answering.answer(text, audio)
     limit = body.get("max_completion_tokens") or body.get("max_tokens")
@@ -102,7 +102,6 @@ class Handler(BaseHTTPRequestHandler):
             self.send(status, {"error": {"message": str(error.args[0]), **about}})
 
     def send(self, status: int, body: dict[str, Any]) -> None:
-        """Send JSON."""
         content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -111,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        pass
 
 
 class Server(ThreadingTCPServer):

@@ -20,6 +20,7 @@ from lm_eval_tasks.harness.requests import PackRequest
 from lm_eval_tasks.harness.resources import make_room_for
 from lm_eval_tasks.runs import alone, ended, provenance
 from lm_eval_tasks.runs.answers import storable_answer
+from lm_eval_tasks.runs.stored import load_run
 from lm_eval_tasks.server import keys
 from lm_eval_tasks.settings import read_settings
 
@@ -31,7 +32,6 @@ class Docs(list):
 
     @property
     def features(self) -> dict[str, None]:
-        """The columns."""
         return dict.fromkeys(self[0]) if self else {}
 
 
@@ -90,10 +90,6 @@ class PackTask(ConfigurableTask):
         """The docs of the data."""
         raise NotImplementedError
 
-    def docs_to_ask(self) -> Loaded:
-        """The docs of this run."""
-        return self.load_docs()
-
     def metric_names(self) -> list[str]:
         """The metrics that a scored doc has under these settings."""
         return compat.metrics_of(self)
@@ -126,8 +122,9 @@ class PackTask(ConfigurableTask):
     # What lm-eval calls
 
     def download(self, *_: Any, **__: Any) -> None:
-        """Build the one split from ``docs_to_ask``."""
-        docs, self.left_out, facts, commit = self.docs_to_ask()
+        """Build the one split from ``load_docs``, or from the stored run that is judged again."""
+        found = load_run(self.replayed).docs_of(self.config) if self.replayed else self.load_docs()
+        docs, self.left_out, facts, commit = found
         noted = {"left_out": self.left_out, "data": facts, "data_revision": commit}
         self.note(**{name: value for name, value in noted.items() if value})  # for a run that is judged later, too
         # a list serves lm-eval as well; a Dataset would hold each doc once more, and a further copy from each reading
@@ -165,7 +162,7 @@ class PackTask(ConfigurableTask):
         for instance in self.instances:
             instance.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]
         super().apply_filters()
-        if self.predicts_only():
+        if compat.predicts_only(self):
             self.note(made_with=self.made_with())
             self.end()
         else:
@@ -186,7 +183,7 @@ class PackTask(ConfigurableTask):
         it has not, which ``JudgedMean`` takes out again.
         """
         metrics = super().process_results(doc, results)
-        if self.ranks == 1 or self.predicts_only():
+        if self.ranks == 1 or compat.predicts_only(self):
             return metrics
         return dict.fromkeys(self.metric_names(), math.nan) | metrics
 
@@ -196,10 +193,6 @@ class PackTask(ConfigurableTask):
         if self.ranks == 1:
             return functions
         return {name: JudgedMean() if function is compat.mean else function for name, function in functions.items()}
-
-    def predicts_only(self) -> bool:
-        """Whether the answers are asked for alone."""
-        return compat.predicts_only(self)
 
     def made_with(self) -> dict[str, Any]:
         """How the answers of all ranks ended, and the process that asked for them."""

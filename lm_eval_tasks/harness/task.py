@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from lm_eval_tasks.data.records import Loaded
 from lm_eval_tasks.harness import compat, notes, together
 from lm_eval_tasks.harness.judging import judge_answers
 from lm_eval_tasks.harness.pack_task import PackTask
@@ -101,15 +100,11 @@ class JudgedTask(PackTask):
         super().download(*args, **kwargs)
         together.loaded(self)
 
-    def docs_to_ask(self) -> Loaded:
-        """The docs of the data, or those of a stored run that is judged again."""
-        return load_run(self.replayed).docs_of(self.config) if self.replayed else self.load_docs()
-
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
         super().build_all_requests(**options)
         self._run_options = options
-        if self.predicts_only():
+        if compat.predicts_only(self):
             together.passed(self)
             return
         model = compat.model_behind(options)

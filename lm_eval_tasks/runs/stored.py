@@ -193,7 +193,8 @@ def _samples_of(files: Files, task: str) -> list[Sample]:
             )
         if not found.answers or type(found.logged.get("doc_id")) is not int:
             raise ValueError(f"{file}, line {found.line} has no doc or no answer.")
-        if found.logged.get("doc_hash", hash := _doc_hash(found.doc)) != hash:
+        doc = json.dumps(found.doc, indent=2, default=handle_non_serializable, ensure_ascii=False)  # as lm-eval does
+        if found.logged.get("doc_hash", hash := hash_string(doc)) != hash:
             raise ValueError(
                 f"{file}, line {found.line}: the doc does not match its doc_hash; it was changed after the run."
             )
@@ -205,11 +206,6 @@ def _samples_of(files: Files, task: str) -> list[Sample]:
             f"{file} holds doc_id {twice[0]} more than once (with several filters, name one run with one filter)."
         )
     return samples
-
-
-def _doc_hash(doc: dict[str, Any]) -> str:
-    """The hash that lm-eval logs with a sample (lm_eval/evaluator.py)."""
-    return hash_string(json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False))
 
 
 def _check_complete(run: StoredRun) -> None:
