@@ -21,7 +21,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 
 def judge_answers(task: Any) -> None:
     """Judge the filtered answers of a ``JudgedTask``; the judgements take their place, as JSON."""
-    asked = what_is_asked(task.instances, task.all_questions, task.settings.empty_answers == "judge")
+    asked = what_is_asked(task, task.instances)
     judge = Judge.of(task.settings)
     every = Questionnaire(asked, judge.key)
     together.prepare(judge)

@@ -124,7 +124,7 @@ class JudgedTask(PackTask):
                 judge.check_batches()
         elif self.settings.judge_early:
             room = ROOM if isinstance(model, compat.TemplateAPI) else 0.0  # a model on this machine waits for nobody
-            hand_over = partial(ask_early, judge, compat.filters_of(self), self.all_questions, room)
+            hand_over = partial(ask_early, self, judge, room)
             for instance in (instance for instance in self.instances if instance.repeats == 1):
                 instance.on_answer, instance.progress = hand_over, judge.early.progress
                 instance.on_break_off = judge.break_off
@@ -140,7 +140,6 @@ class JudgedTask(PackTask):
         super().apply_filters()
 
     def score_answers(self) -> None:
-        """Judge all answers at once."""
         judge_answers(self)
 
     def all_questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[tuple[str, int], Question]:
@@ -153,8 +152,7 @@ class JudgedTask(PackTask):
 
     def questions_ahead(self) -> Iterator[tuple[Asked, Question]]:
         """All questions, before the filters were applied to the task."""
-        empty = self.settings.empty_answers == "judge"
-        return questions_ahead(self.instances, compat.filters_of(self), self.all_questions, empty)
+        return questions_ahead(self, self.instances)
 
     def questions_expected(self) -> Iterator[Question]:
         """Questions about answers that are not there yet, as long as these may become."""
