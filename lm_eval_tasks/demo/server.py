@@ -121,16 +121,16 @@ class Server(ThreadingTCPServer):
 
 
 @contextlib.contextmanager
-def running_server(host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def running_server(port: int = 0) -> Iterator[str]:
     """Run a server, on a free port unless one is named, for the length of the block.
 
     Yields:
         The base URL, e.g. ``http://127.0.0.1:40123/v1``.
     """
-    with Server((host, port), Handler) as server:
+    with Server(("127.0.0.1", port), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), name="demo-server", daemon=True).start()
         try:
-            yield f"http://{host}:{server.server_address[1]}/v1"
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1"
         finally:
             server.shutdown()
 
@@ -138,17 +138,16 @@ def running_server(host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
 def main(arguments: list[str] | None = None) -> None:
     """Run a server until it is interrupted."""
     parser = argparse.ArgumentParser(prog="python -m lm_eval_tasks.demo.server", description=__doc__.splitlines()[0])
-    parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     parser.add_argument("--port", type=int, default=0, help="default: a free one, which is printed")
-    chosen = parser.parse_args(arguments)
+    port = parser.parse_args(arguments).port
     try:
-        with running_server(chosen.host, chosen.port) as url:
+        with running_server(port) as url:
             print(f"{LISTENER} and {JUDGE} answer at {url} (their scores mean nothing)", flush=True)
             threading.Event().wait()
     except KeyboardInterrupt:
         pass
     except OSError as error:
-        raise SystemExit(f"the server can't listen on {chosen.host}:{chosen.port}: {error}") from error
+        raise SystemExit(f"the server can't listen on port {port}: {error}") from error
 
 
 if __name__ == "__main__":

@@ -54,23 +54,14 @@ class PackTask(ConfigurableTask):
     SHAPING: tuple[str, ...]
     settings: Any
 
-    def __init__(
-        self,
-        data_dir: Any = None,
-        cache_dir: Any = None,
-        download_mode: Any = None,
-        config: dict[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, config: dict[str, Any] | None = None) -> None:
         config = {key: value for key, value in (config or {}).items() if key != "class"}
-        config["metadata"] = {
-            **(config.get("metadata") or {}),
-            "benchmark": self.BENCHMARK,
-        }  # tells a run of this package
         self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
-        keys.know_options(config["metadata"])
+        metadata = {**(config.get("metadata") or {}), "benchmark": self.BENCHMARK}  # which tells a run of this package
+        keys.know_options(metadata)
         keys.know_variables(getattr(self.settings, "judge_api_key_env", None))
         keys.guard_logs()
-        config["metadata"] = keys.masked(config["metadata"])  # which lm-eval writes, with --model_args in it
+        config["metadata"] = keys.masked(metadata)  # which lm-eval writes, with --model_args in it
         self.replayed = config["metadata"].get("replay")
         self.left_out: dict[str, list[str]] = {}
         self.absent: dict[str, str] = {}
