@@ -75,8 +75,9 @@ class _Places:
         same = self._docs.get(said, [])
         if len({doc["code"] for doc in same}) != 1 or (len(same) > 1 and not said[0]):
             return None
-        self._given[said] += 1
-        return same[min(self._given[said], len(same)) - 1]
+        which = said[0], same[0]["code"]
+        self._given[which] += 1
+        return same[min(self._given[which], len(same)) - 1]
 
 
 def _of_rows(rows: list[Row]) -> Iterable[dict[str, str]]:
