@@ -60,7 +60,7 @@ def _conclude(task: Any, judge: Judge, asked: list[Asked], judgements: dict[Any,
         "judge_prompt": {"system": prompt.system, "template": prompt.template, "re_ask": task.trial_question().form},
         **over_ranks(summarise(records) | {"unjudged_by_category": by_category}, task.ranks),
         **task.summary_extra([one.instance.doc for one in asked], records),
-        **notes.of_noise(task, judgements.values(), task.ranks),
+        **notes.of_noise(task, judgements.values()),
         **({"generation_sent": task.generation_sent} if task.generation_sent else {}),
     }
     task.note(judging=summary)

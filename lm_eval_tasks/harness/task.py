@@ -103,7 +103,7 @@ class JudgedTask(PackTask):
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
         super().build_all_requests(**options)
-        self._run_options = options
+        self.run_options = options
         if compat.predicts_only(self):
             together.passed(self)
             return
@@ -182,7 +182,7 @@ class JudgedTask(PackTask):
 
     def noted(self) -> dict[str, Any]:
         """What a results file holds of how the answers were made, for ``waiting``."""
-        return notes.of_run(self, self._run_options, self.settings_in_results())
+        return notes.of_run(self)
 
     def settings_in_results(self) -> dict[str, Any]:
         """Everything that shapes the numbers, under the names of the options."""
