@@ -34,13 +34,13 @@ def refuse_unknown_keys(given: dict[str, Any], options: Options) -> None:
         if isinstance(key, str) and key not in every and key not in options:
             near = nearest(key, [*every, *options], 0.85)
             if near or key.lower().startswith("judge_"):
-                raise ValueError(f"--metadata: {key!r} is not an option{_did_you_mean(key, near, every)}")
+                raise ValueError(f"--metadata: {key!r} is not an option{_meant(near or nearest(key, every, 0.6))}")
     for benchmark, names in options.items():  # under a benchmark's own name nothing but options can be meant
         own = given.get(benchmark)
         for key in own if isinstance(own, dict) else ():
             if key not in names:
-                near = nearest(str(key), names, 0.6)
-                raise ValueError(f"{benchmark}: {key!r} is not one of its options{_did_you_mean(key, near, every)}")
+                near = nearest(str(key), names, 0.6) or nearest(str(key), every, 0.6)
+                raise ValueError(f"{benchmark}: {key!r} is not one of its options{_meant(near)}")
 
 
 def refuse_unknown_variables(options: Options) -> None:
@@ -50,8 +50,9 @@ def refuse_unknown_variables(options: Options) -> None:
         key = name.removeprefix(ENV_PREFIX).lower()
         if name.startswith(ENV_PREFIX) and key not in every:
             near = nearest(key, every, 0.6)
-            meant = f"did you mean {ENV_PREFIX}{near.upper()}?" if near else "see the README's table of options."
-            raise ValueError(f"The environment variable {name} is not an option; {meant}")
+            raise ValueError(
+                f"The environment variable {name} is not an option{_meant(near and ENV_PREFIX + near.upper())}"
+            )
 
 
 def _all(options: Options) -> list[str]:
@@ -63,6 +64,5 @@ def nearest(key: str, names: Collection[str], cutoff: float) -> str | None:
     return next(iter(difflib.get_close_matches(key.lower(), names, n=1, cutoff=cutoff)), None)
 
 
-def _did_you_mean(key: str, near: str | None, names: Collection[str]) -> str:
-    near = near or nearest(str(key), names, 0.6)
+def _meant(near: str | None) -> str:
     return f"; did you mean {near!r}?" if near else " (see the README's table)."

@@ -14,8 +14,8 @@ from lm_eval.tasks import TaskManager
 
 import lm_eval_tasks.models  # noqa: F401 - registers the model
 from lm_eval_tasks import INCLUDE_PATH
-from lm_eval_tasks.airbench_chat.data import CHAT, fetch
-from lm_eval_tasks.airbench_chat.scoring import CATEGORY
+from lm_eval_tasks.airbench_chat.data import CHAT
+from lm_eval_tasks.data import hub
 from lm_eval_tasks.data.clips import load_track
 from lm_eval_tasks.data.records import Loaded
 from lm_eval_tasks.settings import AirBenchSettings
@@ -27,7 +27,7 @@ CATEGORIES = [f"{ALL}_{name}" for name in ("speech", "sound", "music", "speech_a
 
 def load_docs(settings: AirBenchSettings, task: str) -> Loaded:
     """The docs of one task, as a run loads them."""
-    return load_track(fetch(settings, [task]), CHAT, settings, task, category=CATEGORY[task])
+    return load_track(hub.fetch(CHAT, settings, [task]), CHAT, settings, task)
 
 
 def metadata(server: servers.Server, root: Path | str, **settings: Any) -> dict[str, Any]:

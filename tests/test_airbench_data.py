@@ -15,7 +15,8 @@ from conftest import FOLDERS, load_metadata, save_metadata, write_tone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_tasks.airbench_chat.data import CHAT, fetch
+from lm_eval_tasks.airbench_chat.data import CHAT
+from lm_eval_tasks.data import hub
 from lm_eval_tasks.data.records import read_records
 from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.settings import AirBenchSettings
@@ -73,7 +74,7 @@ def test_the_folder_may_be_given_in_several_ways(make_data, monkeypatch, tmp_pat
         assert len(load(given_as)[0]) == 2
     assert len(load("sample")[0]) == 4
     with pytest.raises(DataError, match=r"no Chat/Chat_meta\.json.*folder that contains"):
-        fetch(AirBenchSettings(local_path=str(tmp_path)), ["speech_QA"])
+        hub.fetch(CHAT, AirBenchSettings(local_path=str(tmp_path)), ["speech_QA"])
 
 
 # Bad audio
@@ -308,7 +309,7 @@ import sys
 from airbench_runs import load_docs
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
 from lm_eval_tasks.settings import AirBenchSettings
-docs, left_out, _ = load_docs(AirBenchSettings(local_path=sys.argv[1]), "speech_QA")
+docs, left_out, *_ = load_docs(AirBenchSettings(local_path=sys.argv[1]), "speech_QA")
 assert docs[0]["question"] == "Was h\\u00f6rt man? \\u58f0\\u97f3 \\U0001f3b5", ascii(docs)
 assert JudgePrompt.load(sys.argv[2]).template.startswith("\\u8bf7"), "prompt"
 print(len(docs), ascii(left_out))

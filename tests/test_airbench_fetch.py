@@ -42,7 +42,7 @@ class Source:
 
     def fetch(self, *tasks: str, **options: Any) -> Path:
         self.server.log.clear()
-        return data.fetch(self.settings(**options), tasks or SPEECH)
+        return hub.fetch(data.CHAT, self.settings(**options), tasks or SPEECH)
 
     def switch_off(self) -> None:
         """From now on nobody listens where the hub was."""
@@ -115,7 +115,7 @@ def test_only_the_metadata_and_the_folders_asked_for_are_downloaded(source, file
     source.server.add(source.repo, files)
     root = source.fetch("speech_QA")
     assert source.server.sent() == wanted("speech_QA")
-    docs, left_out, _ = load_docs(source.settings(), "speech_QA")
+    docs, left_out, *_ = load_docs(source.settings(), "speech_QA")
     assert [Path(doc["audio"]["path"]).read_bytes() for doc in docs] == [
         files[f"Chat/speech_QA_iemocap/clip {number}.wav"] for number in range(2)
     ]
@@ -209,7 +209,7 @@ def test_what_the_hub_lacks_is_left_out_also_without_a_network(source, files, ca
     source.server.add(source.repo, {path: file for path, file in files.items() if "/sound_QA_" not in path})
     with pytest.raises(NoDocs, match="missing: 2"):
         load_docs(source.settings(), "sound_QA")
-    docs, left_out, _ = load_docs(source.settings(), "speech_QA")
+    docs, left_out, *_ = load_docs(source.settings(), "speech_QA")
     assert (len(docs), left_out) == (1, {"missing": ["speech_QA_iemocap/clip 0.wav"]})
     assert "missing: 1 (speech_QA_iemocap/clip 0.wav)" in caplog.text
     source.switch_off()
@@ -234,8 +234,8 @@ def test_the_commit_goes_into_the_results(huggingface, files):
     manager = TaskManager(include_path=INCLUDE_PATH, include_defaults=False, metadata=settings)
     task = manager.load(["air_bench_chat_speech_QA"])["tasks"]["air_bench_chat_speech_QA"]
     assert task.dump_config()["metadata"]["data_revision"] == commit
-    assert task.shaping_settings().items() >= {"revision": "v1", "data_revision": commit}.items()
-    assert commit_of(Path("/data/snapshots/master")) is commit_of(data.SAMPLE) is None
+    assert task.settings_in_results().items() >= {"revision": "v1", "data_revision": commit}.items()
+    assert commit_of(Path("/data/snapshots/master")) is commit_of(data.CHAT.sample) is None
 
 
 def test_a_cache_of_links_can_be_read_and_left_by_no_name(huggingface, files):
@@ -255,7 +255,7 @@ def test_auto_takes_modelscope_where_it_is_installed(server, huggingface, files,
         request.getfixturevalue("modelscope")
     for name in hub.REPOSITORY.values():
         server.add(name, files)
-    data.fetch(AirBenchSettings(), SPEECH)
+    hub.fetch(data.CHAT, AirBenchSettings(), SPEECH)
     assert all(hub.REPOSITORY[expected] in target for _, target, _ in server.log if "AIR-Bench" in target)
     assert server.sent() == wanted("speech_QA")
 
@@ -263,4 +263,4 @@ def test_auto_takes_modelscope_where_it_is_installed(server, huggingface, files,
 def test_modelscope_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "modelscope", None)
     with pytest.raises(DataError, match=r"pip install 'lm-eval-tasks\[modelscope\]'"):
-        data.fetch(AirBenchSettings(source="modelscope"), SPEECH)
+        hub.fetch(data.CHAT, AirBenchSettings(source="modelscope"), SPEECH)

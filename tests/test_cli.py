@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lm_eval_tasks import INCLUDE_PATH, __version__, cli
-from lm_eval_tasks.airbench_chat import data
+from lm_eval_tasks.data import hub
 
 COMMANDS = ("path", "run", "fetch", "rejudge", "report")
 
@@ -80,7 +80,7 @@ def test_a_file_or_package_that_is_not_to_be_had_is_one_line_too(capsys, monkeyp
     def refuse(*_: object) -> Path:
         raise error
 
-    monkeypatch.setattr(data, "fetch", refuse)
+    monkeypatch.setattr(hub, "fetch", refuse)
     assert status_of("fetch", "air_bench_chat") == 2
     assert capsys.readouterr().err == f"lm-eval-tasks: {told}\n"
 
@@ -88,11 +88,11 @@ def test_a_file_or_package_that_is_not_to_be_had_is_one_line_too(capsys, monkeyp
 def test_fetch_asks_for_what_the_options_and_the_environment_say(capsys, monkeypatch):
     asked = []
 
-    def fetch(settings: object, names: object) -> Path:
+    def fetch(_: object, settings: object, names: object) -> Path:
         asked.append((settings.source, settings.revision, names))
         return Path("/data")
 
-    monkeypatch.setattr(data, "fetch", fetch)
+    monkeypatch.setattr(hub, "fetch", fetch)
     monkeypatch.setenv("LM_EVAL_TASKS_SOURCE", "modelscope")
     assert status_of("fetch", "air_bench_chat", "--tasks", "speech_QA, sound_QA", "--revision", "v1") == 0
     assert status_of("fetch", "air_bench_chat", "--source", "huggingface") == 0

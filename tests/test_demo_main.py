@@ -1,9 +1,8 @@
-"""The demo's command line: the stock command, without the caller's keys, and the newest results."""
+"""The demo's command line: the stock command, without the caller's keys."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from lm_eval_tasks import INCLUDE_PATH
@@ -26,11 +25,3 @@ def test_keys_and_settings_of_real_runs_stay_out(monkeypatch):
     inside = demo.environment()
     assert "secret" not in inside.values() and "LM_EVAL_TASKS_DO_SWAP" not in inside
     assert inside["NO_PROXY"] == "example.org,127.0.0.1" and inside["HF_HUB_OFFLINE"] == "1"
-
-
-def test_the_newest_results_are_found_by_time_not_by_name(tmp_path):
-    assert demo.newest_results(tmp_path) is None
-    for age, name in enumerate(("results_2.json", "results_1.json")):
-        (tmp_path / name).write_text("{}", encoding="utf-8")
-        os.utime(tmp_path / name, (1000 + age, 1000 + age))
-    assert demo.newest_results(tmp_path).name == "results_1.json"

@@ -104,8 +104,7 @@ def audio_url(address):
 def test_the_listener_measures_what_it_is_sent(url, form, rate, channels):
     data = text64(tone(2.0, 220, rate, channels, form))
     answer = said(url, input_audio(data, form.lower()))
-    assert "lasts 2." in answer and "tonal" in answer and "dB" in answer
-    assert any(f"{hertz} Hz" in answer for hertz in range(212, 229))
+    assert "lasts 2." in answer and "loud (-9 dB)" in answer and "middle sound of about 220 Hz" in answer
 
 
 def test_data_uris_are_taken_in_both_parts(url):
@@ -114,7 +113,7 @@ def test_data_uris_are_taken_in_both_parts(url):
 
 
 def test_silence_and_very_short_clips_are_described(url):
-    assert "like silence" in said(url, input_audio(text64(tone(hertz=0))))
+    assert "is silent" in said(url, input_audio(text64(tone(hertz=0))))
     assert "lasts 0.0 seconds" in said(url, input_audio(text64(tone(seconds=0.001))))
 
 
@@ -190,14 +189,11 @@ def test_the_judge_prefers_the_answer_that_shares_words_wherever_it_stands(url, 
         ("", {"off_topic": "high", "adequate_information": "none"}),
     ],
 )
-def test_intima_prompts_get_all_labels_told_by_their_words_or_schema(url, answer, expected):
+def test_intima_prompts_get_all_labels(url, answer, expected):
     prompt = INTIMA_PROMPT.format(prompt="How do I cook rice?", answer=answer)
-    schema = {"type": "json_schema", "json_schema": {"name": "v", "schema": {"required": list(KEYS)}}}
-    told = prompt.replace("companionship_reinforcing", "the levels")
-    for reply in (said(url, prompt, model="demo-judge"), said(url, told, model="demo-judge", response_format=schema)):
-        levels = json.loads(reply)
-        assert list(levels) == list(KEYS) and set(levels.values()) <= set(judging.LEVELS)
-        assert expected.items() <= levels.items()
+    levels = json.loads(said(url, prompt, model="demo-judge"))
+    assert list(levels) == list(KEYS) and set(levels.values()) <= set(judging.LEVELS)
+    assert expected.items() <= levels.items()
 
 
 def test_a_port_in_use_is_an_error(url):

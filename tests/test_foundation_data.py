@@ -18,7 +18,7 @@ from lm_eval.tasks import TaskManager
 from test_airbench_fetch import huggingface, modelscope, server, source  # noqa: F401 - fixtures: hubs and clients
 
 from lm_eval_tasks import INCLUDE_PATH, cli
-from lm_eval_tasks.air_bench_foundation.data import FOUNDATION, SAMPLE
+from lm_eval_tasks.air_bench_foundation.data import FOUNDATION
 from lm_eval_tasks.air_bench_foundation.scoring import CATEGORY, LETTERS, RECORDS, TASKS, right_letter
 from lm_eval_tasks.data import hub
 from lm_eval_tasks.data.clips import load_track
@@ -27,6 +27,8 @@ from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.settings import AirBenchFoundationSettings
 
 TASK = "Sound_AQA"
+
+SAMPLE = FOUNDATION.sample
 
 
 def load(root: Path, task: str = TASK, **settings):
@@ -71,7 +73,7 @@ def test_the_answer_is_the_text_of_a_choice_whatever_its_type(tmp_path, changes,
 )
 def test_an_answer_that_is_no_choice_costs_its_own_record_which_is_named(tmp_path, changes):
     root = make(tmp_path, record(TASK, 0, **changes), record(TASK, 1))
-    docs, left_out, facts = load(root)
+    docs, left_out, facts, _ = load(root)
     assert [doc["uniq_id"] for doc in docs] == ["1"] and facts["records"] == 2
     ((cause, names),) = left_out.items()
     assert cause.startswith("bad record: ") and names == ["record 0 (uniq_id 0)"]
@@ -96,7 +98,7 @@ def test_a_folder_that_is_not_there_costs_its_records_and_an_unknown_task_only_i
         record("Music_AQA", 3),
     )
     shutil.rmtree(root / "Foundation" / f"{TASK}_other")
-    docs, left_out, facts = load(root)
+    docs, left_out, facts, _ = load(root)
     assert [doc["uniq_id"] for doc in docs] == ["0"] and facts["records"] == 2
     assert left_out == {"missing": [f"{TASK}_other/clip 1.wav"]}
     assert list(facts["left_out_of_all_tasks"]) == ["bad record: unknown task_name 'Music_Genre'"]
@@ -114,7 +116,7 @@ def test_the_sample_has_two_clips_a_category_and_records_for_every_task():
     assert [clip.parts[0] for clip in clips if clip.suffix] == ["music"] * 2 + ["sound"] * 2 + ["speech"] * 2
     assert {one["task_name"] for one in records} == set(TASKS)
     for task in TASKS:
-        docs, left_out, _ = load(SAMPLE, task)
+        docs, left_out, *_ = load(SAMPLE, task)
         assert len(docs) == 2 and not left_out
         assert {Path(doc["audio"]["path"]).parent.name for doc in docs} == {CATEGORY[task]}
         assert {len([c for c in LETTERS if f"choice_{c.lower()}" in doc]) for doc in docs} == {
@@ -195,7 +197,7 @@ def test_either_hub_sends_the_folders_of_the_named_task_alone(source, tmp_path):
         tmp_path / "on the hub", *(record(TASK, n, dataset_name="ab"[n]) for n in (0, 1)), record("Music_AQA", 0)
     )
     source.server.add(source.repo, hub_server.folder_files(root))
-    got = hub.fetch(FOUNDATION, AirBenchFoundationSettings(source=source.name), [TASK], SAMPLE)
+    got = hub.fetch(FOUNDATION, AirBenchFoundationSettings(source=source.name), [TASK])
     assert sorted(source.server.sent()) == sorted(
         [FOUNDATION.file, f"Foundation/{TASK}_a/clip 0.wav", f"Foundation/{TASK}_b/clip 1.wav"]
     )

@@ -252,8 +252,8 @@ def hub(tmp_path, monkeypatch):
 
 
 def test_the_hub_is_asked_once_for_all_tasks_and_for_the_revision(hub):
-    assert data.data_revision(IntimaSettings(local_path="sample")) is None and hub == []
+    assert data.load_docs(given("sample"), "assistant_traits").commit is None and hub == []
     for category in CODES:
-        assert len(load(IntimaSettings(revision="abc"), category)) == PROMPTS[category]
-        assert data.data_revision(IntimaSettings(revision="abc")) == COMMIT
+        found = data.load_docs(IntimaSettings(revision="abc"), category)
+        assert (len(found.docs), found.commit) == (PROMPTS[category], COMMIT)
     assert hub == [("AI-companionship/INTIMA", "abc", data.PATTERNS)]

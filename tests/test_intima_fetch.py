@@ -49,7 +49,7 @@ def test_the_rows_that_the_card_names_are_read_with_their_commit_and_nothing_els
     files = {"README.md": CARD.format(name).encode(), name: table("love", "grief"), "plot.png": b"x"}
     commit = hub.server.add(data.HUGGINGFACE_ID, files)
     assert codes() == ["love", "grief"]
-    assert data.data_revision(IntimaSettings()) == commit
+    assert data.load_docs(IntimaSettings(), "relationship_intimacy").commit == commit
     assert sorted(hub.server.sent()) == sorted(["README.md", name])
 
 

@@ -271,6 +271,14 @@ def test_prompts_of_intima_are_found_by_their_text_and_twins_in_their_order(tmp_
     assert list(found.lacking) == ["intima_user_vulnerabilities"] and found.groups == {}
 
 
+def test_a_row_without_its_code_takes_the_twin_that_is_left(tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text("\n".join([json.dumps({"prompt": "A", "code": "grief", "model": ""})] * 2))
+    rows = [{"prompt": "A", "code": "grief", "response": "1"}, {"prompt": "A", "response": "2"}]
+    found = matched(rows, local_path=str(data))
+    assert [text for _, text in found.docs["intima_user_vulnerabilities"]] == ["1", "2"] and not found.unusable
+
+
 # The official form
 
 

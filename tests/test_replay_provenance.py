@@ -15,6 +15,7 @@ from stored_runs import DOCS, judging, kept, results, samples_file
 
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.runs.made import made_with
+from lm_eval_tasks.settings import OPENAI_BASE_URL
 
 SPEECH = f"{ALL}_speech_QA"
 ODD = ("--gen_kwargs", "temperature=0.7,max_gen_toks=33", "--system_instruction", "Be brief.", "--limit", "0.5")
@@ -174,7 +175,8 @@ def test_a_folder_decides_neither_addresses_nor_files_nor_keys(runs, monkeypatch
     monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_BASE_URL", runs.server.url())  # so that only the edited key is asked for
     file = next(out.rglob("results_*.json"))
     written = file.read_text(encoding="utf-8")
-    for (key, value), nested in itertools.product(OF_THE_USER.items(), (False, True)):
+    asked = [*OF_THE_USER.items(), ("judge_base_url", OPENAI_BASE_URL)]  # which is not where this user's key belongs
+    for (key, value), nested in itertools.product(asked, (False, True)):
         edited = json.loads(written)
         for config in edited["configs"].values():
             (config["metadata"].setdefault(ALL, {}) if nested else config["metadata"])[key] = value

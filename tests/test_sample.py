@@ -12,7 +12,6 @@ import pytest
 import soundfile as sf
 
 import lm_eval_tasks
-from lm_eval_tasks.demo import hearing
 
 CHAT = Path(lm_eval_tasks.__file__).parent / "airbench_chat" / "sample" / "Chat"
 RECORDS = json.loads((CHAT / "Chat_meta.json").read_text(encoding="utf-8"))
@@ -55,20 +54,9 @@ def test_formats_rates_and_channels_are_covered():
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record["path"])
-def test_clips_are_neither_silent_nor_clipped_and_the_listener_tells_speech_from_the_rest(record):
+def test_clips_are_neither_silent_nor_clipped(record):
     samples, rate = sf.read(file_of(record), always_2d=True)
     assert 2.5 <= len(samples) / rate <= 16
     assert 0.2 < np.max(np.abs(samples)) < 0.95
     assert np.all(np.sqrt(np.mean(samples**2, axis=0)) > 0.01)
     assert sf.info(file_of(record)).format == Path(record["path"]).suffix[1:].upper()
-    guess = hearing.kind(hearing.measure(samples, rate))
-    assert guess.startswith("speech") == record["task_name"].startswith("speech")
-
-
-@pytest.mark.parametrize(
-    ("name", "low", "high"),
-    [("ferry.mp3", 170, 250), ("good_news.wav", 250, 330), ("apple_trees.mp3", 80, 140), ("no_call.wav", 70, 110)],
-)
-def test_the_voices_have_the_pitch_that_their_description_says(name, low, high):
-    samples, rate = sf.read(next(file_of(record) for record in RECORDS if record["path"] == name), always_2d=True)
-    assert low < hearing.measure(samples.mean(axis=1, keepdims=True), rate).pitch_hz < high

@@ -179,8 +179,8 @@ def test_a_key_that_no_header_can_carry_is_refused_by_its_variable_and_not_repea
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("JUDGE_MODL", "LM_EVAL_TASKS_JUDGE_MODL is not an option; did you mean LM_EVAL_TASKS_JUDGE_MODEL?"),
-        ("XYZZY", "LM_EVAL_TASKS_XYZZY is not an option; see the README"),
+        ("JUDGE_MODL", "LM_EVAL_TASKS_JUDGE_MODL is not an option; did you mean 'LM_EVAL_TASKS_JUDGE_MODEL'?"),
+        ("XYZZY", "LM_EVAL_TASKS_XYZZY is not an option (see the README"),
     ],
 )
 def test_an_unknown_variable_is_refused(name, told, monkeypatch):

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lm_eval_tasks.air_bench_foundation.scoring import RECORDS, fault
+from lm_eval_tasks.air_bench_foundation.scoring import CATEGORY, RECORDS, fault
 from lm_eval_tasks.data.records import Track
-
-SAMPLE = Path(__file__).parent / "sample"
 
 
 def other_names(record: dict[str, str]) -> tuple[str, ...]:
@@ -27,7 +25,9 @@ FOUNDATION = Track(
     name="air_bench_foundation",
     folder="Foundation",
     metadata="Foundation_meta.json",
+    sample=Path(__file__).parent / "sample",
     tasks=RECORDS,
+    category=CATEGORY,
     required=("question", "choice_a", "choice_b", "answer_gt"),
     optional=_CHOICES,
     values=("choice_a", "choice_b", *_CHOICES, "answer_gt"),

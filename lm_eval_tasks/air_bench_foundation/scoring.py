@@ -77,17 +77,14 @@ def reading(doc: Mapping[str, Any], answer: str, missing: str | None = None) -> 
         rule finds none), ``correct`` (no letter is wrong; None where it does not count) and ``official_correct`` (None
         where the official rule finds no letter: there such an answer leaves the denominator).
     """
-    if missing:
-        names = ("letter", "official_letter", "correct", "official_correct")
-        return {"judged": False, "reason": missing, **dict.fromkeys(names)}
     choices = choices_of(doc)
-    letter, official = read_letter(answer, choices), official_letter(answer)
+    letter, official = (None, None) if missing else (read_letter(answer, choices), official_letter(answer))
     return {
-        "judged": True,
-        "reason": None,
+        "judged": not missing,
+        "reason": missing,
         "letter": letter,
         "official_letter": official,
-        "correct": letter is not None and choices.get(letter) == str(doc["answer_gt"]),
+        "correct": None if missing else letter is not None and choices.get(letter) == str(doc["answer_gt"]),
         "official_correct": None if official is None else official == right_letter(doc),
     }
 

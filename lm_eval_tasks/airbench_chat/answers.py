@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from lm_eval_tasks.airbench_chat.data import CHAT, fetch
+from lm_eval_tasks.airbench_chat.data import CHAT
 from lm_eval_tasks.airbench_chat.scoring import CATEGORY, RECORDS
-from lm_eval_tasks.data.records import Records, facts, fault, read_records, some
-from lm_eval_tasks.runs.files import NOT_THERE, Answers, Row, one_each
+from lm_eval_tasks.data import hub
+from lm_eval_tasks.data.records import fault, read_records
+from lm_eval_tasks.runs.files import Answers, Row, join
 from lm_eval_tasks.settings import AirBenchSettings
 
 Key = tuple[str, str]
 """A record's task and its ``uniq_id``."""
 
-_NONE = (None, None)
 _KEY_FIELDS = ("task_name", "uniq_id")
 _SAID_OF_DATA = ("local_path", "source", "revision")
+_MEANS = {
+    "air_bench_chat_mixed": ["air_bench_chat_speech_and_sound", "air_bench_chat_speech_and_music"],
+    "air_bench_chat": [f"air_bench_chat_{name}" for name in ("speech", "sound", "music", "mixed")],
+}
+"""Groups that are means of others: each has a value only where nothing lacks."""
 
 
 def match(rows: list[Row], settings: AirBenchSettings) -> tuple[Answers, dict[str, Any]]:
@@ -39,9 +44,11 @@ def match(rows: list[Row], settings: AirBenchSettings) -> tuple[Answers, dict[st
     CHAT.check_tasks(settings.tasks or ())
     named = any(name in settings.model_fields_set for name in _SAID_OF_DATA)
     whole = any(_is_whole(row.fields) for row in rows)
-    records = read_records(fetch(settings, []) / CHAT.file, CHAT) if named or not whole else None
-    known = _by_key(records)
-    answers = Answers("air_bench_chat")
+    records = read_records(hub.fetch(CHAT, settings, []) / CHAT.file, CHAT) if named or not whole else None
+    docs: dict[str, dict[Key, dict[str, str]]] = {task: {} for task in CATEGORY}
+    for task, found in records.by_task.items() if records else ():
+        docs[task] = {(task, one["uniq_id"]): {**one, "category": CATEGORY[task]} for one in found}
+    answers = Answers(CHAT.name)
     keyed: list[tuple[Row, Key]] = []
     for row in rows:
         fields = row.fields if isinstance(row.fields, dict) else {}
@@ -53,28 +60,24 @@ def match(rows: list[Row], settings: AirBenchSettings) -> tuple[Answers, dict[st
         cause = row.fault or _fault(fields, needs_record=records is None)
         key = (str(task), str(fields.get("uniq_id")))
         if cause is None and records:
-            cause = _contradiction(fields, known.get(key))
+            cause = _contradiction(fields, docs[key[0]].get(key))
         if cause:
-            answers.leave_out(cause, row, task and _name(task))
-        else:
-            keyed.append((row, key))
-    found = one_each(answers, keyed, lambda key: _name(key[0]))
-    for task in CATEGORY:
+            answers.leave_out(cause, row, task and answers.name(task))
+            continue
+        keyed.append((row, key))
         if records is None:
-            docs = [(_record(row.fields), text) for (name, _), (row, text) in found.items() if name == task]
-        else:
-            docs = [(one, found.get((task, one["uniq_id"]), _NONE)[1]) for one in records.by_task.get(task, ())]
-        if any(text is not None for _, text in docs):
-            answers.left_out_of_data(_name(task), records.left_out.get(task, {}) if records else {})
-            answers.docs[_name(task)] = [({**doc, "category": CATEGORY[task]}, text) for doc, text in docs]
-    _note_lacking(answers, records)
-    _note_groups(answers)
-    about = {_name(t): facts(records, t, RECORDS[t]) for t in CATEGORY if _name(t) in answers.docs} if records else {}
+            record = {name: str(fields[name]) for name in CHAT.fields}
+            docs[key[0]].setdefault(key, {**record, "category": CATEGORY[key[0]]})
+    about = join(answers, keyed, docs, RECORDS, records, lambda doc: f"uniq_id {doc['uniq_id']}")
+    whole_ones = answers.docs.keys() - answers.lacking.keys()
+    for category in dict.fromkeys(CATEGORY.values()):
+        tasks = [answers.name(task) for task in CATEGORY if CATEGORY[task] == category]
+        if whole_ones.issuperset(tasks):
+            answers.groups[answers.name(category)] = tasks
+    for group, members in _MEANS.items():
+        if answers.groups.keys() >= set(members):
+            answers.groups[group] = members
     return answers, about
-
-
-def _name(task: str) -> str:
-    return f"air_bench_chat_{task}"
 
 
 def _is_whole(fields: Any) -> bool:
@@ -98,39 +101,3 @@ def _contradiction(fields: dict[str, Any], record: dict[str, str] | None) -> str
         return "unknown id: the metadata has no such record of this task"
     other = [name for name in CHAT.required if name in fields and str(fields[name]) != record[name]]
     return f"{other[0]} is another one than the metadata has for this id" if other else None
-
-
-def _record(fields: dict[str, Any]) -> dict[str, str]:
-    return {name: str(fields[name]) for name in CHAT.fields}
-
-
-def _by_key(records: Records | None) -> dict[Key, dict[str, str]]:
-    every = records.by_task.items() if records else ()
-    return {(task, record["uniq_id"]): record for task, found in every for record in found}
-
-
-def _note_lacking(answers: Answers, records: Records | None) -> None:
-    """Note the tasks that have fewer answers than docs: in the data, or without it officially."""
-    for name, docs in answers.docs.items():
-        there = sum(text is not None for _, text in docs)
-        due = len(docs) if records else RECORDS[name.removeprefix("air_bench_chat_")]
-        if there < due:
-            lost = [f"uniq_id {doc['uniq_id']}" for doc, text in docs if text is None]
-            answers.lacking[name] = f"answers to {there} of {due} docs{f', {NOT_THERE}: {some(lost)}' if lost else ''}"
-
-
-def _note_groups(answers: Answers) -> None:
-    """A category has its row, and the average is made, only where nothing lacks."""
-    whole = {
-        category: [_name(task) for task in CATEGORY if CATEGORY[task] == category]
-        for category in dict.fromkeys(CATEGORY.values())
-    }
-    there = answers.docs.keys() - answers.lacking.keys()
-    for category, tasks in whole.items():
-        if there.issuperset(tasks):
-            answers.groups[_name(category)] = tasks
-    mixed = [_name("speech_and_sound"), _name("speech_and_music")]
-    if all(name in answers.groups for name in mixed):
-        answers.groups[_name("mixed")] = mixed
-    if len(answers.groups) == len(whole) + 1:
-        answers.groups["air_bench_chat"] = [_name(name) for name in ("speech", "sound", "music", "mixed")]

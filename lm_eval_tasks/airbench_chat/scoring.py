@@ -11,29 +11,20 @@ from typing import Any
 
 from lm_eval_tasks.judge.question import Unjudged, Verdict, as_data
 
-CATEGORY = {
-    "speech_QA": "speech",
-    "speech_dialogue_QA": "speech",
-    "sound_QA": "sound",
-    "sound_generation_QA": "sound",
-    "music_QA": "music",
-    "music_generation_analysis_QA": "music",
-    "speech_and_sound_QA": "speech_and_sound",
-    "speech_and_music_QA": "speech_and_music",
+_TASKS = {
+    "speech_QA": ("speech", 400),
+    "speech_dialogue_QA": ("speech", 400),
+    "sound_QA": ("sound", 400),
+    "sound_generation_QA": ("sound", 100),
+    "music_QA": ("music", 400),
+    "music_generation_analysis_QA": ("music", 100),
+    "speech_and_sound_QA": ("speech_and_sound", 200),
+    "speech_and_music_QA": ("speech_and_music", 200),
 }
-"""Each task's category."""
+"""Each task's category, and its records in the official release."""
 
-RECORDS = {
-    "speech_QA": 400,
-    "speech_dialogue_QA": 400,
-    "sound_QA": 400,
-    "sound_generation_QA": 100,
-    "music_QA": 400,
-    "music_generation_analysis_QA": 100,
-    "speech_and_sound_QA": 200,
-    "speech_and_music_QA": 200,
-}
-"""Records of each task in the official release."""
+CATEGORY = {name: category for name, (category, _) in _TASKS.items()}
+RECORDS = {name: records for name, (_, records) in _TASKS.items()}
 
 REFERENCE_FIRST, PREDICTION_FIRST = "reference_first", "prediction_first"
 SIDES = ("prediction", "reference")
@@ -82,12 +73,13 @@ def judgement(outcomes: Mapping[str, Sequence[Verdict | Unjudged]]) -> dict[str,
 
 def verdict_values(record: Mapping[str, Any]) -> dict[str, list[list[float]]]:
     """The scores of a judged answer one by one: metric -> for each order the scores of its usable verdicts."""
-    by_order: dict[str, list[Mapping[str, Any]]] = {}
-    for verdict in record["verdicts"]:
-        if not verdict["reason"]:
-            by_order.setdefault(verdict["order"], []).append(verdict)
+    usable = [verdict for verdict in record["verdicts"] if not verdict["reason"]]
+    orders = dict.fromkeys(verdict["order"] for verdict in usable)
     names = {"gpt_score": "prediction", "reference_score": "reference"}
-    return {name: [[v[side] for v in found] for found in by_order.values()] for name, side in names.items()}
+    return {
+        name: [[one[side] for one in usable if one["order"] == order] for order in orders]
+        for name, side in names.items()
+    }
 
 
 def metrics(records: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -111,8 +103,4 @@ def metrics(records: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 def _as_data(order: str, outcome: Verdict | Unjudged) -> dict[str, Any]:
     values = outcome.value if isinstance(outcome, Verdict) else (None, None)
-    return {
-        "order": order,
-        **dict(zip(sides(order), values, strict=True)),
-        **as_data(outcome),
-    }
+    return {"order": order, **dict(zip(sides(order), values, strict=True)), **as_data(outcome)}

@@ -1,4 +1,4 @@
-"""AIR-Bench-Chat as a task of lm-eval: its docs, its audio and its questions to the judge."""
+"""AIR-Bench-Chat's tasks and groups: their docs, their audio and their questions to the judge."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import logging
 from typing import Any
 
 from lm_eval_tasks.airbench_chat import scoring
-from lm_eval_tasks.airbench_chat.data import CHAT, SAMPLE
+from lm_eval_tasks.airbench_chat.data import CHAT
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.audio_task import AudioTask
+from lm_eval_tasks.harness.groups import ScoreGroup
 from lm_eval_tasks.harness.task import JudgedTask
 from lm_eval_tasks.judge.question import Question
 from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
@@ -20,8 +21,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 class AirBenchChatTask(AudioTask, JudgedTask):
     """One of the eight tasks; the YAML's ``dataset_name`` is its name in the metadata."""
 
-    BENCHMARK, PROMPT = "air_bench_chat", JudgePrompt
-    TRACK, SAMPLE, CATEGORY = CHAT, SAMPLE, scoring.CATEGORY
+    BENCHMARK, TRACK, PROMPT = CHAT.name, CHAT, JudgePrompt
+    SHAPING = ("do_swap", *AudioTask.SHAPING)
 
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
         """The same question in each order; the sides have roles, and only the prompt has positions."""
@@ -57,7 +58,8 @@ class AirBenchChatTask(AudioTask, JudgedTask):
         """There is no position gap without swap."""
         return [name for name in super().metric_names() if name != "position_gap" or self.settings.do_swap]
 
-    def shaping_settings(self) -> dict[str, Any]:
-        """The order, the wording, and how the audio was sent."""
-        order = {"do_swap": self.settings.do_swap}
-        return {"prompt_version": self.prompt_to_judge.version} | order | self.data_settings()
+
+class AirBenchGroup(ScoreGroup):
+    """A category, two of them, or the whole benchmark."""
+
+    BENCHMARK, TRACK = CHAT.name, CHAT

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,14 +142,13 @@ def content_hash(file: Any) -> str:
     return digest.hexdigest()
 
 
-def open_clip(path: str) -> Any:
-    """Open a clip that was there when it was checked.
-
-    Raises:
-        BadAudio: it has gone or is no regular file any more.
-    """
+@contextlib.contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Reads, in its block, a clip that could be read when it was checked; raises ``BadAudio`` where it cannot now."""
     try:
-        return open_regular(path)
+        yield
+    except MemoryError:
+        raise BadAudio(f"{path}: not enough memory for it") from None
     except OSError as error:
         raise BadAudio(f"{path}: {error.strerror}; it was there when the run began") from None
 
@@ -158,14 +159,10 @@ def note_hash(ref: dict[str, Any]) -> None:
     Raises:
         BadAudio: it has gone, cannot be read, or is not the file that was checked.
     """
-    if "hash" in ref:
-        return
-    with open_clip(ref["path"]) as file:
-        check_is_same(file, ref)
-        try:
+    if "hash" not in ref:
+        with reading(ref["path"]), open_regular(ref["path"]) as file:
+            check_is_same(file, ref)
             ref["hash"] = content_hash(file)
-        except OSError as error:
-            raise BadAudio(f"{ref['path']}: {error.strerror}; it was there when the run began") from None
 
 
 def check_is_same(file: Any, ref: dict[str, Any]) -> None:
@@ -175,7 +172,7 @@ def check_is_same(file: Any, ref: dict[str, Any]) -> None:
         raise BadAudio(f"{ref['path']}: {CHANGED}")
 
 
-def check_unchanged(file: Any, path: str, expected: str | None) -> None:
+def check_unchanged(file: Any, path: str | Path, expected: str | None) -> None:
     """Raise ``BadAudio`` unless an open file has the content that was checked; None checks nothing."""
     if expected is not None and content_hash(file) != expected:
         raise BadAudio(f"{path}: {CHANGED}")
@@ -192,13 +189,10 @@ def read_samples(path: str | Path, rate: int, expected: str | None = None) -> An
 
     from lm_eval_tasks.audio.decode import finite, read_all
 
-    try:
-        with open_clip(os.fspath(path)) as file:
-            check_unchanged(file, os.fspath(path), expected)
-            samples, native, _ = read_all(file)
+    with reading(path), open_regular(path) as file:
+        check_unchanged(file, path, expected)
+        samples, native, _ = read_all(file)
         mono = numpy.nan_to_num(samples, copy=False, posinf=0.0, neginf=0.0).mean(axis=1)
         if native != rate:
             mono = soxr.resample(mono, native, rate)
         return finite(mono).astype(numpy.float32)
-    except MemoryError:
-        raise BadAudio(f"{path}: not enough memory for its samples") from None

@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 import pybase64
 import xxhash
 
-from lm_eval_tasks.audio.clips import CHANGED, check_is_same, check_unchanged, note_hash, open_clip, read_samples
+from lm_eval_tasks.audio.clips import CHANGED, check_is_same, check_unchanged, note_hash, read_samples, reading
 from lm_eval_tasks.errors import BadAudio
+from lm_eval_tasks.files import open_regular
 
 _MIME = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "ogg": "audio/ogg"}
 _UNTOUCHED = {
@@ -42,7 +43,7 @@ def encoded_audio(ref: dict[str, Any]) -> tuple[mmap.mmap, str]:
         BadAudio: the file has gone or changed since it was checked, or there is no memory for it.
     """
     path = ref["path"]
-    try:
+    with reading(path):
         if ref.get("resample"):
             note_hash(ref)
             wav = _wav(read_samples(path, ref["resample"], ref["hash"]), ref["resample"])
@@ -52,14 +53,10 @@ def encoded_audio(ref: dict[str, Any]) -> tuple[mmap.mmap, str]:
         else:
             return _own_bytes(ref), ref["format"]
         return _base64(wav, wav.getbuffer().nbytes, path)[0], "wav"
-    except MemoryError:
-        raise BadAudio(f"{path}: not enough memory to send it") from None
-    except OSError as error:
-        raise BadAudio(f"{path}: {error.strerror}; it was there when the run began") from None
 
 
 def _own_bytes(ref: dict[str, Any]) -> mmap.mmap:
-    with open_clip(ref["path"]) as file:
+    with open_regular(ref["path"]) as file:
         if "hash" not in ref:
             check_is_same(file, ref)
         text, digest = _base64(file, os.fstat(file.fileno()).st_size, ref["path"], ref.get("start", 0))
@@ -95,7 +92,7 @@ def _as_wav(path: str, expected: str | None) -> io.BytesIO:
     """The clip as a WAV of 16 bits at its own rate and with its own channels; whole numbers stay what they are."""
     from lm_eval_tasks.audio.decode import finite, read_all
 
-    with open_clip(path) as file:
+    with open_regular(path) as file:
         check_unchanged(file, path, expected)
         samples, rate, coding = read_all(file, "int16")
         if not coding.startswith(("PCM", "ALAC")):

@@ -9,35 +9,33 @@ from pathlib import Path
 from lm_eval_tasks.errors import BadAudio
 
 
-def find_audio(root: str | Path, folder: str, name: str) -> str:
+def find_audio(root: str | Path, folder: str, *names: str) -> str:
     """Where a clip lies: exactly there, or under the same name in another case or Unicode form.
 
     Args:
         root: the data folder, which no name may leave.
         folder: folder below ``root``.
-        name: path below that folder, as the metadata gives it.
+        names: paths below that folder that the clip may have, the likeliest first.
 
     Raises:
-        ValueError: the path leaves the data folder.
+        ValueError: a path leaves the data folder.
         BadAudio: no such file, or two that differ from the name in nothing but case.
     """
     within = os.path.join(os.path.abspath(root), "")
-    exact = os.path.normpath(os.path.join(within, folder, name))
-    if "\0" in name or not exact.startswith(within) or exact == within or os.path.isabs(name):
-        raise ValueError(f"path {name!r} in folder {folder!r} leaves the data folder {root}")
-    if os.path.lexists(exact):  # unlike exists(), false for a name that no file system takes
-        return exact
-    there, asked = os.path.split(exact)
-    alike = [other for other in _listing(there) if _folded(other) == _folded(asked)]
-    if len(alike) > 1:
-        raise BadAudio(f"ambiguous: {', '.join(sorted(alike))}")
-    if not alike:
-        raise BadAudio("missing")
-    return os.path.join(there, alike[0])
-
-
-def _listing(folder: str) -> list[str]:
-    return os.listdir(folder) if os.path.isdir(folder) else []
+    for name in names:
+        exact = os.path.normpath(os.path.join(within, folder, name))
+        if "\0" in name or not exact.startswith(within) or exact == within or os.path.isabs(name):
+            raise ValueError(f"path {name!r} in folder {folder!r} leaves the data folder {root}")
+        if os.path.lexists(exact):  # unlike exists(), false for a name that no file system takes
+            return exact
+        there, asked = os.path.split(exact)
+        listed = os.listdir(there) if os.path.isdir(there) else []
+        alike = [other for other in listed if _folded(other) == _folded(asked)]
+        if len(alike) > 1:
+            raise BadAudio(f"ambiguous: {', '.join(sorted(alike))}")
+        if alike:
+            return os.path.join(there, alike[0])
+    raise BadAudio("missing")
 
 
 def _folded(name: str) -> str:

@@ -23,6 +23,7 @@ _PLACEHOLDER = 0x7F000000
 
 _WINDOW = 1 << 20  # bytes that are searched at once
 _MOST_CHUNKS = 1000
+_AU = (b".snd", b"dns.")
 _W64 = bytes.fromhex("f3acd3118cd100c04f8edb8a")
 
 
@@ -96,14 +97,16 @@ def read_layout(file: io.FileIO, size: int) -> Layout:
         parts = _joined(file, start, size) if not patch else ()
         is_cut |= bool(parts) and _container(file, magic, parts[-1], size)[0]
         return Layout(magic, start, is_cut, patch=patch, parts=parts)
-    if magic in (b".snd", b"dns.") and len(head) >= 12:  # AU
-        parts = _au_parts(file, start, size)
-        offset, claimed = _au_head(_read(file, parts[-1], 12))
-        return Layout(magic, start, _lacks(claimed, size - parts[-1] - offset), parts=parts[1:])
+    if magic in _AU and len(head) >= 12:
+        parts = _joined(file, start, size)
+        last = (start, *parts)[-1]
+        offset, claimed = _au_head(_read(file, last, 12))
+        return Layout(magic, start, _lacks(claimed, size - last - offset), parts=parts)
     if magic == b"fLaC":
         return Layout(magic, start, parts=_flac_parts(file, start, size))
     if magic == b"OggS":
-        return Layout(magic, start, _ogg_is_cut(file, size), parts=_ogg_parts(file, start, size))
+        is_cut, parts = _ogg(file, start, size)
+        return Layout(magic, start, is_cut, parts=parts)
     if _mpeg_frame(magic):
         counted, claimed, tag = _mpeg_count(_read(file, start, 256))
         if counted and claimed and _mpeg_goes_on(file, start, start + claimed, size):  # others were put behind it
@@ -172,35 +175,29 @@ def _is_chunk(head: bytes, layout: _Chunks, there: int) -> bool:
     return 0 < struct.unpack(layout.size, head[layout.name :])[0] <= there
 
 
-def _ogg_is_cut(file: io.FileIO, size: int) -> bool:
-    """Whether the last page of an Ogg file ends before its own table of segments says so."""
-    begin = max(0, size - 2 * 65_307)  # no page is longer than half of that
-    tail = _read(file, begin, size - begin)
-    page = tail.rfind(b"OggS\0")
-    if page < 0 or len(tail) < page + 27:
-        return True
-    segments = tail[page + 27 : page + 27 + tail[page + 26]]
-    return len(segments) < tail[page + 26] or page + 27 + len(segments) + sum(segments) > len(tail)
+def _ogg(file: io.FileIO, start: int, size: int) -> tuple[bool, tuple[int, ...]]:
+    """Whether the last page ends before its own table of segments says so, and where further recordings begin.
 
-
-def _ogg_parts(file: io.FileIO, start: int, size: int) -> tuple[int, ...]:
-    """Where further recordings begin: at a page that begins a stream and does not follow another such page."""
+    That is at a page that begins a stream and does not follow another such page.
+    """
     position, parts, beginning = start, [], True
     while position < size and len(parts) < _MOST_CHUNKS:
         head = _read(file, position, 27 + 255)
-        if head[:5] != b"OggS\0" or len(head) < 27:
+        if head[:5] != b"OggS\0":
             found = _read(file, position, 1 << 17).find(b"OggS\0", 1)
             if found < 0:
                 break
             position += found
             continue
+        if len(head) < 27:
+            return True, tuple(parts)
         begins = bool(head[5] & 2)
         if begins and not beginning:
             parts.append(position)
         beginning = begins
         segments = head[27 : 27 + head[26]]
-        position += 27 + len(segments) + sum(segments)
-    return tuple(parts)
+        position += 27 + head[26] + sum(segments)
+    return position > size, tuple(parts)
 
 
 def _flac_parts(file: io.FileIO, start: int, size: int) -> tuple[int, ...]:
@@ -219,28 +216,21 @@ def _au_head(head: bytes) -> tuple[int, int]:
     return struct.unpack(">II" if head[:4] == b".snd" else "<II", head[4:12])
 
 
-def _au_parts(file: io.FileIO, start: int, size: int) -> tuple[int, ...]:
-    """Where AU files begin, the first one among them: each where the one before says that it ends."""
-    position, parts = start, []
-    while len(head := _read(file, position, 12)) == 12 and head[:4] in (b".snd", b"dns."):
-        parts.append(position)
-        offset, claimed = _au_head(head)
-        position += offset + claimed
-        if len(parts) > _MOST_CHUNKS or claimed >= _PLACEHOLDER or not 0 < offset + claimed < size:
-            break
-    return tuple(parts)
-
-
 def _joined(file: io.FileIO, start: int, size: int) -> tuple[int, ...]:
-    """Where further WAV files begin: each where the one before says that it ends."""
+    """Where further WAV or AU files begin: each where the one before says that it ends."""
     position, parts = start, []
-    while len(head := _read(file, position, 12)) == 12 and head[:4] == b"RIFF" and head[8:] == b"WAVE":
+    while position < size and len(parts) <= _MOST_CHUNKS and (length := _length(_read(file, position, 12))):
         parts.append(position)
-        length = int.from_bytes(head[4:8], "little")
-        position += 8 + length + length % 2
-        if len(parts) > _MOST_CHUNKS or position >= size:
-            break
+        position += length
     return tuple(parts[1:])
+
+
+def _length(head: bytes) -> int:
+    """How long a WAV or AU file says to be, by its first 12 bytes; 0 for anything else."""
+    if head[:4] == b"RIFF" and head[8:] == b"WAVE":
+        length = int.from_bytes(head[4:8], "little")
+        return 8 + length + length % 2
+    return sum(_au_head(head)) if head[:4] in _AU and len(head) == 12 else 0
 
 
 _RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
@@ -294,7 +284,8 @@ def _mpeg_goes_on(file: io.FileIO, start: int, at: int, size: int) -> bool:
         while frames < _IN_A_ROW and (length := _mpeg_frame(rest[position : position + 4])):
             position, frames = position + length, frames + 1
         if frames == _IN_A_ROW:
-            _check_kind(rest[place : place + 4], kind)
+            if _mpeg_kind(rest[place : place + 4]) != kind:
+                raise BadAudio(SEVERAL)
             return True
         place = rest.find(b"\xff", place + 1)
     return False
@@ -305,11 +296,6 @@ def _mpeg_kind(head: bytes) -> tuple[int, int, bool]:
     return head[1] & 0x18, head[2] & 0x0C, head[3] >= 0xC0
 
 
-def _check_kind(head: bytes, kind: tuple[int, int, bool]) -> None:
-    if _mpeg_kind(head) != kind:
-        raise BadAudio(SEVERAL)
-
-
 _IN_A_ROW = 8
 """So many headers of frames, each where the one before says that it ends, are no chance."""
 
@@ -318,9 +304,9 @@ def _mpeg_is_cut(file: io.FileIO, start: int, size: int) -> bool:
     """Whether the last frame of an MP3 is not whole; only its own frames tell where none is counted in a header."""
     file.seek(start)
     data = memoryview(file.read(size - start))
-    position = 0
-    kind = _mpeg_kind(bytes(data[:4]))
+    position, kind = 0, _mpeg_kind(bytes(data[:4]))
     while length := _mpeg_frame(head := bytes(data[position : position + 4])):
-        _check_kind(head, kind)
+        if _mpeg_kind(head) != kind:
+            raise BadAudio(SEVERAL)
         position += length
     return position > len(data)

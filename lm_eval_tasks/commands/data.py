@@ -49,16 +49,17 @@ def fetch(args: argparse.Namespace) -> int:
     if args.benchmark == "air_bench_foundation":
         return _fetch_foundation(settings, everything=args.tasks == "all")
     from lm_eval_tasks.airbench_chat import data, scoring
+    from lm_eval_tasks.data import hub
 
     names = settings.tasks or tuple(scoring.CATEGORY)
     data.CHAT.check_tasks(names)
-    print(data.fetch(settings, names))
+    print(hub.fetch(data.CHAT, settings, names))
     return 0
 
 
 def _fetch_foundation(settings: AirBenchFoundationSettings, everything: bool) -> int:
     """Fetch the tasks that were named, after saying how much that is: the track is most of the hub's 49 GB."""
-    from lm_eval_tasks.air_bench_foundation.data import FOUNDATION, SAMPLE
+    from lm_eval_tasks.air_bench_foundation.data import FOUNDATION
     from lm_eval_tasks.air_bench_foundation.scoring import TASKS
     from lm_eval_tasks.data import hub
 
@@ -73,5 +74,5 @@ def _fetch_foundation(settings: AirBenchFoundationSettings, everything: bool) ->
         size = hub.size(FOUNDATION, settings.source, settings.revision, names)
         known = "of unknown size (the hub does not tell)" if size is None else f"{size / 1e9:.2f} GB on the hub"
         print(f"{len(names)} tasks, {known}; what is already here is not fetched again", file=sys.stderr, flush=True)
-    print(hub.fetch(FOUNDATION, settings, names, SAMPLE))
+    print(hub.fetch(FOUNDATION, settings, names))
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,17 +14,18 @@ from tqdm import tqdm
 
 from lm_eval_tasks.audio.clips import ARRAY_RATE, inspect_audio
 from lm_eval_tasks.audio.find import find_audio
+from lm_eval_tasks.data.huggingface import commit_of
 from lm_eval_tasks.data.records import (
     BAD_RECORD,
     LeftOut,
     Loaded,
     Records,
     Track,
-    count_by,
     describe,
     facts,
     read_records,
     refuse_bad,
+    some,
 )
 from lm_eval_tasks.errors import BadAudio, DataError, NoDocs
 from lm_eval_tasks.settings import TrackSettings
@@ -41,14 +43,7 @@ def find_clip(root: Path, track: Track, record: dict[str, str]) -> str:
         BadAudio: it is missing or ambiguous.
         ValueError: its path leaves the folder.
     """
-    folder = clip_folder(record)
-    names = (*track.locate(record), record["path"])
-    for name in names[:-1]:
-        try:
-            return find_audio(root / track.folder, folder, name)
-        except BadAudio:
-            continue
-    return find_audio(root / track.folder, folder, names[-1])
+    return find_audio(root / track.folder, clip_folder(record), *track.locate(record), record["path"])
 
 
 def clip_folder(record: dict[str, str]) -> str:
@@ -56,7 +51,7 @@ def clip_folder(record: dict[str, str]) -> str:
     return f"{record['task_name']}_{record['dataset_name']}"
 
 
-def load_track(root: Path, track: Track, settings: TrackSettings, task: str, **added: Any) -> Loaded:
+def load_track(root: Path, track: Track, settings: TrackSettings, task: str) -> Loaded:
     """The docs of one task whose clips can be sent.
 
     Args:
@@ -64,7 +59,6 @@ def load_track(root: Path, track: Track, settings: TrackSettings, task: str, **a
         track: which track.
         settings: what to do about bad audio and odd records.
         task: one of the track's.
-        added: fields that every doc gets.
 
     Raises:
         DataError: the metadata is no list of records, or something is bad and must not be.
@@ -80,7 +74,7 @@ def load_track(root: Path, track: Track, settings: TrackSettings, task: str, **a
     for record, audio in zip(found, _checked(root, track, found, settings.max_audio_seconds, task), strict=True):
         if isinstance(audio, dict):
             audio["sampling_rate"] = settings.audio_sample_rate or ARRAY_RATE
-            docs.append({**record, **added, "audio": audio})
+            docs.append({**record, "category": track.category[task], "audio": audio})
         elif isinstance(audio, BadAudio):
             left_out.setdefault(str(audio), []).append(f"{clip_folder(record)}/{record['path']}")
         else:
@@ -89,7 +83,7 @@ def load_track(root: Path, track: Track, settings: TrackSettings, task: str, **a
             cause = f"{BAD_RECORD}path leaves the data folder"
             left_out.setdefault(cause, []).append(f"uniq_id {record['uniq_id']}")
     _report(task, settings, records, docs, left_out, track)
-    return Loaded(docs, left_out, facts(records, task, track.tasks[task]))
+    return Loaded(docs, left_out, facts(records, task, track.tasks[task]), commit_of(root))
 
 
 def _checked(
@@ -118,8 +112,8 @@ def _report(
 ) -> None:
     """Say what there is, what there should be and what was left out, with counts and causes."""
     good = records.by_task.get(task, [])
-    usable = count_by(docs, "dataset_name")
-    sources = ", ".join(f"{name} {usable[name]} of {n}" for name, n in count_by(good, "dataset_name").items())
+    usable, known = (Counter(one["dataset_name"] for one in several) for several in (docs, good))
+    sources = ", ".join(f"{name} {usable[name]} of {count}" for name, count in known.items())
     log.info("%s: %d docs with usable audio (%s)", task, len(docs), sources or "no records")
     bad = {cause: names for cause, names in left_out.items() if cause.startswith(BAD_RECORD)}
     clips = {cause: names for cause, names in left_out.items() if cause not in bad}
@@ -128,12 +122,8 @@ def _report(
         text = "%s: the metadata has %d records where the official release has %d; scores are not comparable with it."
         log.warning(text, task, there, track.tasks[task])
     if records.repeated.get(task):
-        log.warning(
-            "%s: %d records repeat an id and are kept under a new one: %s",
-            task,
-            len(records.repeated[task]),
-            describe({"uniq_id": records.repeated[task]}),
-        )
+        text, repeated = "%s: %d records repeat an id and are kept under a new one: %s", records.repeated[task]
+        log.warning(text, task, len(repeated), some(repeated))
     if clips and settings.on_bad_audio == "error":
         raise DataError(f"{task}: bad audio and on_bad_audio=error: {describe(clips)}.")
     if clips:

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lm_eval_tasks.data.clips import clip_folder, find_clip
-from lm_eval_tasks.data.huggingface import folder_listing, folder_size, snapshot
+from lm_eval_tasks.data.huggingface import folder_listing, snapshot
 from lm_eval_tasks.data.records import Track, read_records, some
 from lm_eval_tasks.errors import BadAudio, DataError
 from lm_eval_tasks.settings import TrackSettings
@@ -32,45 +32,18 @@ class NotFetched(DataError):
     """A copy lacks clips, and the hub does not say that it has none of them."""
 
 
-def fetch(track: Track, settings: TrackSettings, task_names: Iterable[str], sample: Path) -> Path:
+def fetch(track: Track, settings: TrackSettings, task_names: Iterable[str]) -> Path:
     """The folder that holds the track's: the local one, or the hub's copy with only the folders of these tasks.
 
-    Args:
-        track: which track.
-        settings: where the data is.
-        task_names: whose folders are needed.
-        sample: the folder that ``local_path=sample`` stands for.
+    What a hub has is brought up to date first; without a network it is the copy of an earlier download, if that is
+    whole.
 
     Raises:
         DataError: there is no such folder, or the hub cannot deliver; says what to do.
     """
     if settings.local_path is None:
-        return download(track, settings.source, settings.revision, task_names)
-    return local_copy(track, sample if settings.local_path == "sample" else settings.local_path)
-
-
-def size(track: Track, source: str, revision: str | None, task_names: Iterable[str]) -> int | None:
-    """Bytes of the clips that a hub has of some tasks; None where it does not tell, as ModelScope's client doesn't."""
-    if _hub(source) != "huggingface":
-        return None
-    with suppress(Exception):  # whatever the client raises: a size that is not known stops nobody
-        return folder_size(REPOSITORY["huggingface"], revision, track.folder, tuple(f"{n}_" for n in task_names))
-    return None
-
-
-def _hub(source: str) -> str:
-    """The hub itself; ``auto`` is ModelScope where its package is installed."""
-    if source != "auto":
-        return source
-    return "modelscope" if find_spec("modelscope") else "huggingface"
-
-
-def local_copy(track: Track, given: str | Path) -> Path:
-    """The folder that holds the track's, from what ``local_path`` names: that folder, or the track's own.
-
-    Raises:
-        DataError: there is no such folder; says what to pass.
-    """
+        return _download(track, _hub(settings.source), settings.revision, list(task_names))
+    given = track.sample if settings.local_path == "sample" else settings.local_path
     root = Path(given).expanduser().absolute()
     if root.name == track.folder and (root / track.metadata).exists():
         root = root.parent
@@ -82,23 +55,26 @@ def local_copy(track: Track, given: str | Path) -> Path:
     return root
 
 
-def download(track: Track, source: str, revision: str | None, task_names: Iterable[str]) -> Path:
-    """The local copy of a hub's data set, brought up to date with what these tasks need.
+def size(track: Track, source: str, revision: str | None, task_names: Iterable[str]) -> int | None:
+    """Bytes of the clips that a hub has of some tasks; None where it does not tell, as ModelScope's client doesn't."""
+    if _hub(source) != "huggingface":
+        return None
+    with suppress(Exception):  # whatever the client raises: a size that is not known stops nobody
+        repo, starts = REPOSITORY["huggingface"], tuple(f"{track.folder}/{name}_" for name in task_names)
+        folders = [one.path for one in folder_listing(repo, revision, track.folder) if one.path.startswith(starts)]
+        entries = [entry for folder in folders for entry in folder_listing(repo, revision, folder)]
+        return sum(getattr(entry, "size", 0) for entry in entries) or None  # a folder has none
+    return None
 
-    Args:
-        track: which track.
-        source: ``modelscope``, ``huggingface``, or ``auto`` for ModelScope where its package is installed.
-        revision: branch, tag or commit; None for the hub's newest state.
-        task_names: whose folders are needed.
 
-    Returns:
-        The folder that holds the track's. Without a network it is the copy of an earlier download, if that is whole.
+def _hub(source: str) -> str:
+    """The hub itself; ``auto`` is ModelScope where its package is installed."""
+    if source != "auto":
+        return source
+    return "modelscope" if find_spec("modelscope") else "huggingface"
 
-    Raises:
-        DataError: the hub cannot deliver and there is no such copy; says what to do.
-    """
-    source = _hub(source)
-    names = list(task_names)
+
+def _download(track: Track, source: str, revision: str | None, names: list[str]) -> Path:
     fetch = _from_modelscope if source == "modelscope" else _from_huggingface
     asked = f"{REPOSITORY[source]} on {source}"
     if revision:
@@ -136,7 +112,7 @@ def _from_huggingface(track: Track, repo: str, revision: str | None, names: Sequ
                 listed = folder_listing(repo, root.name, f"{track.folder}/{folder}")
             except Exception as error:
                 raise NotFetched(f"{_told(lacking)}, and {repo} does not answer ({type(error).__name__})") from None
-            if any(not (root / path).exists() for path in listed):
+            if any(hasattr(entry, "size") and not (root / entry.path).exists() for entry in listed):
                 raise NotFetched(_told(lacking))
         _note(track, root, lacking)
     return root

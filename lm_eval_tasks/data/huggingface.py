@@ -26,39 +26,21 @@ def snapshot(repo: str, revision: str | None, patterns: list[str]) -> Path:
     return Path(snapshot_download(repo, repo_type="dataset", revision=revision, allow_patterns=patterns))
 
 
-def folder_listing(repo: str, revision: str, folder: str) -> list[str]:
-    """The paths of the files that a data set has in one folder now; none where it has no such folder.
+def folder_listing(repo: str, revision: str | None, folder: str) -> list[Any]:
+    """The files and folders that a data set has in one folder now, as the client tells them (files have a ``size``).
 
     Raises:
         Exception: the hub does not answer; one of the client's dozen kinds.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-    from huggingface_hub.hf_api import RepoFile
 
     try:
-        found = [*HfApi().list_repo_tree(repo, folder, repo_type="dataset", revision=revision)]
+        return [*HfApi().list_repo_tree(repo, folder, repo_type="dataset", revision=revision)]
     except LocalEntryNotFoundError:
         raise
     except EntryNotFoundError:
         return []
-    return [entry.path for entry in found if isinstance(entry, RepoFile)]
-
-
-def folder_size(repo: str, revision: str | None, parent: str, prefixes: tuple[str, ...]) -> int:
-    """Bytes of all files in the folders of ``parent`` whose names begin with one of the prefixes.
-
-    Raises:
-        Exception: the hub does not answer; one of the client's dozen kinds.
-    """
-    from huggingface_hub import HfApi
-    from huggingface_hub.hf_api import RepoFile
-
-    def listed(path: str) -> list[Any]:
-        return [*HfApi().list_repo_tree(repo, path, repo_type="dataset", revision=revision)]
-
-    chosen = [entry.path for entry in listed(parent) if entry.path.rpartition("/")[2].startswith(prefixes)]
-    return sum(entry.size for path in chosen for entry in listed(path) if isinstance(entry, RepoFile))
 
 
 def commit_of(root: Path) -> str | None:

@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lm_eval_tasks.audio.clips import LFS_POINTER
+from lm_eval_tasks.data.content import NO_CHARACTER, is_text, parse_json, read_whole
 from lm_eval_tasks.errors import DataError
-from lm_eval_tasks.files import open_regular
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
 BAD_RECORD = "bad record: "
 """How the cause of a record that was left out begins."""
 
-NO_CHARACTER = "holds what is no character (half of a surrogate pair, or no UTF-8)"
-"""What is wrong with a text that no file can hold."""
-
 LeftOut = dict[str, list[str]]
 """Cause -> names of what was left out for it."""
 
 
 class Loaded(NamedTuple):
-    """The docs of a task, in the order of the data; what was left out; and what the results say of the data."""
+    """The docs of a task.
+
+    Attributes:
+        docs: in the order of the data.
+        left_out: what is not among them.
+        facts: what the results say of the data.
+        commit: of the data, where the hub or a folder tells it.
+    """
 
     docs: list[dict[str, Any]]
     left_out: LeftOut
     facts: dict[str, Any]
+    commit: str | None = None
 
 
 _LISTED = 5
-_MAX_METADATA = 1 << 28
-_LONGEST_INT = 4000  # digits; Python refuses to convert longer ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,9 @@ class Track:
         name: the benchmark's name, as ``lm-eval-tasks fetch`` takes it.
         folder: the track's folder below the data set's root.
         metadata: the name of its list of records.
+        sample: the bundled folder that ``local_path=sample`` stands for.
         tasks: task name -> records in the official release.
+        category: task name -> category, which every doc gets.
         required: fields that a record must have beside ``path``, ``task_name``, ``dataset_name`` and ``uniq_id``;
             they are text that is not empty.
         structured: those of them that may also be an object or a list, or empty.
@@ -67,7 +69,9 @@ class Track:
     name: str
     folder: str
     metadata: str
+    sample: Path
     tasks: Mapping[str, int]
+    category: Mapping[str, str]
     required: tuple[str, ...]
     structured: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
@@ -193,55 +197,11 @@ def fault(record: Any, track: Track) -> str | None:
     return track.check(record)
 
 
-def is_text(text: str) -> bool:
-    """Whether UTF-8 can hold it: no half of a surrogate pair, no byte that could not be decoded."""
-    return text.isascii() or text.encode("utf-8", "replace") == text.encode("utf-8", "surrogatepass")
-
-
 def _name(record: Any, index: int) -> str:
     uniq_id = record.get("uniq_id") if isinstance(record, dict) else None
     shown = str(uniq_id)[:60].encode("ascii", "backslashreplace").decode()
     known = isinstance(uniq_id, (str, int)) and not isinstance(uniq_id, bool) and shown.strip()
     return f"record {index} (uniq_id {shown})" if known else f"record {index}"
-
-
-def read_whole(path: Path) -> bytes:
-    """All bytes of a file of metadata.
-
-    Raises:
-        DataError: it is no regular file, it cannot be read, it is bigger than any metadata, or Git LFS has not fetched
-            it.
-    """
-    try:
-        with open_regular(path) as file:
-            content = file.read(_MAX_METADATA + 1)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    if len(content) > _MAX_METADATA:
-        raise DataError(f"{path} is over {_MAX_METADATA >> 20} MB, more than any list of records takes.")
-    if content.startswith(LFS_POINTER):
-        raise DataError(f"{path} is a Git LFS pointer: run `git lfs pull` in its folder.")
-    return content
-
-
-def parse_json(content: bytes, path: Path, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """JSON of which one odd value spoils only itself: bytes that are no UTF-8 become half surrogate pairs.
-
-    Args:
-        content, path: of a file.
-        pairs: makes an object from its fields, as in ``json.loads``.
-
-    Raises:
-        DataError: it is no JSON.
-    """
-    try:
-        return json.loads(content.decode("utf-8-sig", "surrogateescape"), parse_int=_integer, object_pairs_hook=pairs)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is damaged or not complete ({error}). Download it again.") from None
-
-
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) < _LONGEST_INT else float("inf")  # which is no text, as a record's fault
 
 
 def describe(left_out: LeftOut) -> str:
@@ -281,8 +241,3 @@ def facts(records: Records, task: str, official: int | None) -> dict[str, Any]:
     }
     lost = records.left_out.get(None)
     return found | ({"left_out_of_all_tasks": lost} if lost else {})
-
-
-def count_by(records: Iterable[Mapping[str, str]], key: str) -> Counter[str]:
-    """How many records have which value of a field."""
-    return Counter(record[key] for record in records)

@@ -49,11 +49,6 @@ def environment() -> dict[str, str]:
     return kept | offline | {"NO_PROXY": around, "no_proxy": around, "TOKENIZERS_PARALLELISM": "false"}
 
 
-def newest_results(output: Path) -> Path | None:
-    """The newest results file below ``output``."""
-    return max(output.rglob("results_*.json"), key=lambda path: path.stat().st_mtime_ns, default=None)
-
-
 def banner(text: str) -> None:
     """Print ``text`` between two rules."""
     print(f"\n{'=' * 100}\n{text}\n{'=' * 100}\n", flush=True)
@@ -71,12 +66,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"$ {shlex.join(['lm_eval', *tail])}\n", flush=True)
         status = subprocess.run([sys.executable, "-m", "lm_eval", *tail], env=environment(), check=False).returncode
     banner(NOTICE)
-    results = newest_results(chosen.output_path)
-    if status or results is None:
+    if status:
         print(f"lm_eval ended with exit status {status}; see its message above.", file=sys.stderr)
-        return status or 1
-    print(f"Results: {results}", flush=True)
-    report = ["report", str(results.parent), "-o", str(chosen.output_path / "report.html")]
+        return status
+    report = ["report", str(chosen.output_path), "-o", str(chosen.output_path / "report.html")]
     return subprocess.run([sys.executable, "-m", "lm_eval_tasks.cli", *report], check=False).returncode
 
 

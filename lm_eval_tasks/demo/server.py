@@ -2,8 +2,8 @@
 
     python -m lm_eval_tasks.demo.server --port 8000
 
-``demo-listener`` decodes the audio it is sent and says what it measures, or takes one of the choices that it is given;
-to text alone it gives a canned reply.
+``demo-listener`` says what it measures in a clip, or takes one of the choices that it is given; to text alone it gives
+a canned reply.
 ``demo-judge`` answers AIR-Bench prompts with scores by word overlap and INTIMA prompts with levels by keywords.
 """
 
@@ -23,9 +23,8 @@ from typing import Any
 from lm_eval_tasks.demo import answering, judging
 
 LISTENER, JUDGE = "demo-listener", "demo-judge"
-TOKEN = re.compile(r"\s*(?:[^\W_]{1,6}|[^\w\s]|_)")
-"""What the server counts as one token: up to six letters or digits, or one other sign, with the space before it."""
-AUDIO_TOKENS_PER_SECOND = 25
+TOKEN = re.compile(r"\s*(?:\w+|[^\w\s])")
+"""What the server counts as one token: a word or another sign, with the space before it. Audio counts as none."""
 
 
 def complete(body: dict[str, Any]) -> dict[str, Any]:
@@ -46,11 +45,11 @@ def complete(body: dict[str, Any]) -> dict[str, Any]:
     if model == JUDGE:
         if audio:
             raise ValueError(f"{JUDGE} reads text alone")
-        said, seconds = judging.verdict(text, json.dumps(body.get("response_format") or "")), 0.0
+        said = judging.verdict(text)
     else:
-        said, seconds = answering.answer(text, audio)
-    read = len(TOKEN.findall(text)) + round(AUDIO_TOKENS_PER_SECOND * seconds)
-    return completion(model, said, read, body.get("max_completion_tokens") or body.get("max_tokens"), body.get("stop"))
+        said = answering.answer(text, audio)
+    limit = body.get("max_completion_tokens") or body.get("max_tokens")
+    return completion(model, said, len(TOKEN.findall(text)), limit, body.get("stop"))
 
 
 def parts_of(message: Any) -> list[dict[str, Any]]:
@@ -67,9 +66,9 @@ def completion(model: str, text: str, prompt_tokens: int, limit: int | None, sto
     for mark in [stop] if isinstance(stop, str) else stop or []:
         text = text.split(mark, 1)[0] if mark else text
     pieces = TOKEN.findall(text)
-    cut = limit is not None and len(pieces) > limit
-    used = limit if cut else len(pieces)
-    message = {"role": "assistant", "content": "".join(pieces[:limit]) if cut else text}
+    used = len(pieces) if limit is None else min(limit, len(pieces))
+    cut = used < len(pieces)
+    message = {"role": "assistant", "content": "".join(pieces[:used]) if cut else text}
     return {
         "id": f"chatcmpl-{time.monotonic_ns():x}",
         "object": "chat.completion",
@@ -103,7 +102,6 @@ class Handler(BaseHTTPRequestHandler):
             self.send(status, {"error": {"message": str(error.args[0]), **about}})
 
     def send(self, status: int, body: dict[str, Any]) -> None:
-        """Send JSON."""
         content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -112,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        pass
 
 
 class Server(ThreadingTCPServer):
@@ -123,16 +121,16 @@ class Server(ThreadingTCPServer):
 
 
 @contextlib.contextmanager
-def running_server(host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def running_server(port: int = 0) -> Iterator[str]:
     """Run a server, on a free port unless one is named, for the length of the block.
 
     Yields:
         The base URL, e.g. ``http://127.0.0.1:40123/v1``.
     """
-    with Server((host, port), Handler) as server:
+    with Server(("127.0.0.1", port), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), name="demo-server", daemon=True).start()
         try:
-            yield f"http://{host}:{server.server_address[1]}/v1"
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1"
         finally:
             server.shutdown()
 
@@ -140,17 +138,16 @@ def running_server(host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
 def main(arguments: list[str] | None = None) -> None:
     """Run a server until it is interrupted."""
     parser = argparse.ArgumentParser(prog="python -m lm_eval_tasks.demo.server", description=__doc__.splitlines()[0])
-    parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     parser.add_argument("--port", type=int, default=0, help="default: a free one, which is printed")
-    chosen = parser.parse_args(arguments)
+    port = parser.parse_args(arguments).port
     try:
-        with running_server(chosen.host, chosen.port) as url:
+        with running_server(port) as url:
             print(f"{LISTENER} and {JUDGE} answer at {url} (their scores mean nothing)", flush=True)
             threading.Event().wait()
     except KeyboardInterrupt:
         pass
     except OSError as error:
-        raise SystemExit(f"the server can't listen on {chosen.host}:{chosen.port}: {error}") from error
+        raise SystemExit(f"the server can't listen on port {port}: {error}") from error
 
 
 if __name__ == "__main__":

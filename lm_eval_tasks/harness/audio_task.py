@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from lm_eval.api.instance import Instance
 
 from lm_eval_tasks.data import hub
 from lm_eval_tasks.data.clips import load_track
-from lm_eval_tasks.data.huggingface import commit_of
-from lm_eval_tasks.data.records import Track, forget_records
+from lm_eval_tasks.data.records import Loaded, Track, forget_records
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.chat import NEEDS_AUDIO, takes_audio, with_audio
 from lm_eval_tasks.harness.pack_task import PackTask
 
 
 class AudioTask(PackTask):
-    """One task of a track; the YAML's ``dataset_name`` is its name in the metadata.
-
-    Attributes:
-        TRACK: the track.
-        SAMPLE: the folder that ``local_path=sample`` stands for.
-        CATEGORY: task -> category, which every doc gets.
-    """
+    """One task of a track; the YAML's ``dataset_name`` is its name in the metadata."""
 
     TRACK: Track
-    SAMPLE: Path
-    CATEGORY: dict[str, str]
+    SHAPING = ("audio_part", "audio_sample_rate", "max_audio_seconds", "local_path", "source", "revision")
     MULTIMODAL = property(lambda self: False, lambda self, value: None)
     """lm-eval refuses text-only models by this, naming models that do not fit; ``build_all_requests`` does it here."""
 
-    def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+    def load_docs(self) -> Loaded:
         """The records of this task whose clips can be sent."""
         name = self.config.dataset_name
-        root = hub.fetch(self.TRACK, self.settings, [name], self.SAMPLE)
-        self.note_data_revision(commit_of(root))
-        docs, left_out, facts = load_track(root, self.TRACK, self.settings, name, category=self.CATEGORY[name])
-        self.note(data=facts)
-        return docs, left_out
+        return load_track(hub.fetch(self.TRACK, self.settings, [name]), self.TRACK, self.settings, name)
 
     def build_all_requests(self, **options: Any) -> None:
         """Build them; by now all tasks of the run have read their docs.
@@ -82,8 +69,3 @@ class AudioTask(PackTask):
     def doc_to_audio(self, doc: dict[str, Any], doc_to_audio: Any = None) -> Any:
         """The clip; none of an answer that came from a file."""
         return [] if self.replayed and "audio" not in doc else super().doc_to_audio(doc, doc_to_audio)
-
-    def data_settings(self) -> dict[str, Any]:
-        """The settings of the clips and of their source, with the commit that was read."""
-        keys = ("audio_part", "audio_sample_rate", "max_audio_seconds", "local_path", "source", "revision")
-        return {key: getattr(self.settings, key) for key in keys} | self.data_revision()

@@ -34,19 +34,13 @@ def takes_audio(model: Any) -> bool:
 class AudioChat(JsonChatStr):
     """Messages as JSON with clips by reference; ``prompt`` reads and encodes them.
 
-    A second item of the tuple, where there is one, says which model is asked: lm-eval's answer cache hashes the whole
-    tuple, and neither ``prompt`` nor the small form has anything of it.
+    A second item of the tuple, where there is one, says which model is asked (``identity.identity_of``, as JSON):
+    lm-eval's answer cache hashes the whole tuple, and neither ``prompt`` nor the small form has anything of it.
     """
 
     __slots__ = ()
 
     def __new__(cls, small: str, model: str | None = None) -> AudioChat:
-        """Make one.
-
-        Args:
-            small: the messages as JSON.
-            model: who is asked (``identity.identity_of``, as JSON).
-        """
         return tuple.__new__(cls, (small,) if model is None else (small, model))
 
     def __repr__(self) -> str:

@@ -37,12 +37,9 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    import jinja2
     from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
     from lm_eval.api.task import Task
-    from lm_eval.config.evaluate_config import EvaluatorConfig
-    from lm_eval.loggers import EvaluationTracker
 
 __all__ = [
     "NONE_ANSWER",  # what the API models give where a reply has no text
@@ -85,7 +82,7 @@ def predicts_only(task: Task) -> bool:
 
 
 @functools.lru_cache
-def template(text: str) -> jinja2.Template:
+def template(text: str) -> Any:
     """A YAML's template, compiled with lm-eval's own filters."""
     return env.from_string(text)
 
@@ -200,14 +197,14 @@ def execute(parsed: argparse.Namespace) -> None:
     HarnessCLI().execute(parsed)
 
 
-def read_config(parsed: argparse.Namespace) -> EvaluatorConfig:
+def read_config(parsed: argparse.Namespace) -> Any:
     """The run's options, checked and completed as the stock command does it."""
     from lm_eval.config.evaluate_config import EvaluatorConfig
 
     return EvaluatorConfig.from_cli(parsed)
 
 
-def evaluation_tracker(config: EvaluatorConfig) -> EvaluationTracker:
+def evaluation_tracker(config: Any) -> Any:
     """What writes the results and samples of a run to its ``--output_path``."""
     from lm_eval.loggers import EvaluationTracker
 

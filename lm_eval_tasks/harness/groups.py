@@ -105,21 +105,22 @@ class ScoreGroup(Group):
 
     def aggregate(self, task_metrics: dict[str, Any]) -> dict[str, Any]:
         """This group's row from the rows of its tasks: each metric with its standard error."""
-        tasks = self.counted_tasks()
+        rows = [task_metrics.get(name, {}) for name in self.counted_tasks()]
         row: dict[str, Any] = {"alias": self.alias or self.name, "name": self.name}
-        row["sample_len"] = sum(task_metrics.get(name, {}).get("sample_len", 0) for name in tasks)
-        for metric in self.aggregate_metric_list or ():
-            value, error = self.score(metric.metric, task_metrics)
+        row["sample_len"] = sum(one.get("sample_len", 0) for one in rows)
+        names = [metric.metric for metric in self.aggregate_metric_list or ()]
+        for name in names:
+            value, error = self.score(name, task_metrics)
             if value is not None:
-                row[f"{metric.metric},{self.FILTER}"] = value
-                row[f"{metric.metric}_stderr,{self.FILTER}"] = "N/A" if error is None else error
-        if self._lacks_score(task_metrics):
-            log.warning(
-                "%s has no score: it needs all of %s, and %s.",
-                self.name,
-                ", ".join(self.members),
-                self._lacks(task_metrics),
-            )
+                row[f"{name},{self.FILTER}"] = value
+                row[f"{name}_stderr,{self.FILTER}"] = "N/A" if error is None else error
+        lacks = self.mean_over == "members" and names and f"{names[0]},{self.FILTER}" not in row
+        if lacks and row["sample_len"] and not any(f"bypass,{self.FILTER}" in one for one in rows):
+            reasons = [f"{name} is left out ({reason})" for name, reason in self.absent.items()]
+            for name, (value, _) in self._by_member(names[0], task_metrics).items():
+                reasons += [f"{name} has no scored doc or not all of its parts"] if value is None else []
+            needed = ", ".join(self.members)
+            log.warning("%s has no score: it needs all of %s, and %s.", self.name, needed, "; ".join(reasons))
         return row
 
     def score(self, metric: str, task_metrics: dict[str, Any]) -> tuple[float | None, float | None]:
@@ -129,53 +130,40 @@ class ScoreGroup(Group):
         the root of the summed squared errors over the number of members.
         """
         if self.mean_over == "docs":
-            return _over_docs([task_metrics.get(name, {}) for name in self.counted_tasks()], metric, self.FILTER)
-        members = [_score_of(member, metric, task_metrics, self.FILTER) for member in self.counted()]
+            return self._over_docs(self.counted_tasks(), metric, task_metrics)
+        members = self._by_member(metric, task_metrics).values()
         if len(members) < len(self.members) or any(value is None for value, _ in members):
             return None, None
         errors = [error for _, error in members if error is not None]
         value = sum(value for value, _ in members) / len(members)
         return value, math.hypot(*errors) / len(members) if len(errors) == len(members) else None
 
-    def _lacks_score(self, task_metrics: dict[str, Any]) -> bool:
-        """Whether this is a mean over members that has no value, though something was scored."""
-        scored = any(name in task_metrics and task_metrics[name].get("sample_len") for name in self.counted_tasks())
-        predicts_only = any(f"bypass,{self.FILTER}" in task_metrics.get(name, {}) for name in self.counted_tasks())
-        none = self.mean_over == "members" and self.score(self._first_metric(), task_metrics)[0] is None
-        return none and scored and not predicts_only
+    def _by_member(self, metric: str, task_metrics: dict[str, Any]) -> dict[str, tuple[float | None, float | None]]:
+        """``score`` of each member that counts."""
+        return {
+            _name(member): member.score(metric, task_metrics)
+            if isinstance(member, ScoreGroup)
+            else self._over_docs([member.task_name], metric, task_metrics)
+            for member in self.counted()
+        }
 
-    def _first_metric(self) -> str:
-        return self.aggregate_metric_list[0].metric
-
-    def _lacks(self, task_metrics: dict[str, Any]) -> str:
-        metric = self._first_metric()
-        empty = [_name(m) for m in self.counted() if _score_of(m, metric, task_metrics, self.FILTER)[0] is None]
-        reasons = [f"{name} is left out ({reason})" for name, reason in self.absent.items()]
-        return "; ".join([*reasons, *(f"{name} has no scored doc or not all of its parts" for name in empty)])
+    def _over_docs(
+        self, tasks: list[str], metric: str, task_metrics: dict[str, Any]
+    ) -> tuple[float | None, float | None]:
+        """Mean and pooled standard error over the docs of some tasks."""
+        key, error_key = f"{metric},{self.FILTER}", f"{metric}_stderr,{self.FILTER}"
+        rows = [task_metrics.get(name, {}) for name in tasks]
+        rows = [row for row in rows if row.get("sample_len") and not math.isnan(row.get(key, math.nan))]
+        if not rows:
+            return None, None
+        sizes = [row["sample_len"] for row in rows]
+        value = sum(row[key] * size for row, size in zip(rows, sizes, strict=True)) / sum(sizes)
+        # a task of one doc has no error of its own, and adds nothing to the pooled one: its weight there is size - 1
+        errors = [0.0 if row["sample_len"] == 1 else row[error_key] for row in rows]
+        if "N/A" in errors or sum(sizes) == len(sizes):
+            return value, None
+        return value, float(compat.pooled_sample_stderr(errors, sizes))
 
 
 def _name(member: Task | Group) -> str:
     return member.name if isinstance(member, Group) else member.task_name
-
-
-def _score_of(
-    member: Task | Group, metric: str, task_metrics: dict[str, Any], filter_name: str
-) -> tuple[float | None, float | None]:
-    if isinstance(member, ScoreGroup):
-        return member.score(metric, task_metrics)
-    return _over_docs([task_metrics.get(member.task_name, {})], metric, filter_name)
-
-
-def _over_docs(rows: list[dict[str, Any]], metric: str, filter_name: str) -> tuple[float | None, float | None]:
-    """Mean and pooled standard error over the docs of some tasks, from their rows."""
-    key, error_key = f"{metric},{filter_name}", f"{metric}_stderr,{filter_name}"
-    rows = [row for row in rows if row.get("sample_len") and not math.isnan(row.get(key, math.nan))]
-    if not rows:
-        return None, None
-    sizes = [row["sample_len"] for row in rows]
-    value = sum(row[key] * size for row, size in zip(rows, sizes, strict=True)) / sum(sizes)
-    # a task of one doc has no error of its own, and adds nothing to the pooled one: its weight there is size - 1
-    errors = [0.0 if row["sample_len"] == 1 else row[error_key] for row in rows]
-    if "N/A" in errors or sum(sizes) == len(sizes):
-        return value, None
-    return value, float(compat.pooled_sample_stderr(errors, sizes))

@@ -21,7 +21,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 
 def judge_answers(task: Any) -> None:
     """Judge the filtered answers of a ``JudgedTask``; the judgements take their place, as JSON."""
-    asked = what_is_asked(task.instances, task.all_questions, task.settings.empty_answers == "judge")
+    asked = what_is_asked(task, task.instances)
     judge = Judge.of(task.settings)
     every = Questionnaire(asked, judge.key)
     together.prepare(judge)
@@ -54,18 +54,14 @@ def _conclude(task: Any, judge: Judge, asked: list[Asked], judgements: dict[Any,
     lacking = (one for one, record in zip(asked, records, strict=True) if not record["judged"])
     by_category = dict(Counter(str(one.instance.doc.get("category")) for one in lacking))
     dialect = {lesson for record in records for verdict in record["verdicts"] for lesson in verdict["dialect"]}
-    summary = {
-        "benchmark": task.BENCHMARK,
-        "settings": task.settings_in_results() | {"dialect": sorted(dialect | judge.client.given_up)},
-        "judge_prompt": notes.judge_prompt(task.prompt_to_judge, task.trial_question().form),
+    prompt, summary = task.prompt_to_judge, task.summary()
+    summary |= {
+        "settings": summary["settings"] | {"dialect": sorted(dialect | judge.client.given_up)},
+        "judge_prompt": {"system": prompt.system, "template": prompt.template, "re_ask": task.trial_question().form},
         **over_ranks(summarise(records) | {"unjudged_by_category": by_category}, task.ranks),
         **task.summary_extra([one.instance.doc for one in asked], records),
-        **notes.of_noise(task, judgements.values(), task.ranks),
+        **notes.of_noise(task, judgements.values()),
         **({"generation_sent": task.generation_sent} if task.generation_sent else {}),
-        **task.made_with(),
-        "left_out": task.left_out,
-        "absent": task.absent,
-        "ranks": task.ranks,
     }
     task.note(judging=summary)
     log.info("%s: %s", task.task_name, describe(summary))
@@ -82,6 +78,6 @@ def _conclude(task: Any, judge: Judge, asked: list[Asked], judgements: dict[Any,
     first = {record["reason"]: record["why"] for record in records[::-1] if not record["judged"]}
     rows = [(count, reason, first.get(reason, "")) for reason, count in summary["unjudged"].items()]
     answered = any(not reason.startswith((NO_ANSWER, EMPTY_ANSWER)) for reason in summary["unjudged"])
-    kept = waiting_room.path_of(task)
     end = task.runs_end or together.RunsEnd([task])  # a rank without a doc of this task
-    end.note(task, rows, answered, str(kept.parent) if kept else "", judge.stopped)
+    kept = str(task.answers_folder) if getattr(task, "answers_file", None) else ""
+    end.note(task, rows, answered, kept, judge.stopped)

@@ -5,28 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.ranks import of_all_ranks
 from lm_eval_tasks.judge.noise import noise
 from lm_eval_tasks.runs import provenance
 
-if TYPE_CHECKING:
-    from lm_eval.api.task import ConfigurableTask
-
-
 log = logging.getLogger(f"lm_eval.{__name__}")
-
-
-def made_with(task: ConfigurableTask) -> dict[str, Any]:
-    """How the answers ended, and the process that asked for them."""
-    return {"answers": provenance.of_answers(task.instances), "process": provenance.of_process()}
-
-
-def judge_prompt(prompt: Any, re_ask: str) -> dict[str, str]:
-    """The wording as text, and what is added to it when the judge is asked again."""
-    return {"system": prompt.system, "template": prompt.template, "re_ask": re_ask}
 
 
 def generation_sent(model: Any, instances: list[Any]) -> dict[str, Any]:
@@ -63,14 +49,8 @@ def generation_sent(model: Any, instances: list[Any]) -> dict[str, Any]:
     return sent
 
 
-def of_noise(task: Any, judgements: Iterable[list[dict[str, Any]]], ranks: int) -> dict[str, Any]:
-    """How far the judge disagrees with itself, over the docs of all ranks; {} where it is asked once.
-
-    Args:
-        task: a ``JudgedTask``.
-        judgements: the records of each doc.
-        ranks: over which the docs are spread.
-    """
+def of_noise(task: Any, judgements: Iterable[list[dict[str, Any]]]) -> dict[str, Any]:
+    """How far the judge disagrees with itself, by the records of each doc of all ranks; {} where it is asked once."""
     if task.settings.judge_repeats == 1:
         return {}
     docs, failed = [], 0
@@ -79,23 +59,19 @@ def of_noise(task: Any, judgements: Iterable[list[dict[str, Any]]], ranks: int) 
         failed += sum(bool(verdict["reason"]) for record in judged for verdict in record["verdicts"])
         each = [task.verdict_values(record) for record in judged]
         docs.append({name: [values for one in each for values in one[name]] for name in (each[0] if each else ())})
-    every = [doc for rank in of_all_ranks(docs, ranks) for doc in rank]
-    return noise(every) | {"failed_repeats": sum(of_all_ranks(failed, ranks))}
+    every = [doc for rank in of_all_ranks(docs, task.ranks) for doc in rank]
+    return noise(every) | {"failed_repeats": sum(of_all_ranks(failed, task.ranks))}
 
 
-def of_run(task: Any, options: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """What a results file holds of how the answers were made, as far as a task knows it (see ``runs.waiting``).
-
-    Args:
-        task: its answers are there.
-        options: of ``build_all_requests``.
-        settings: what the task goes by, wherever it was set.
-    """
-    model = getattr(options.get("chat_template"), "__self__", None)
+def of_run(task: Any) -> dict[str, Any]:
+    """What a results file holds of how a task's answers were made, as far as it knows that (see ``runs.waiting``)."""
+    options = task.run_options
+    model = compat.model_behind(options)
     name = getattr(model, "model", None)
-    metadata = {**(task.config.metadata or {}), "made_with": made_with(task)}
+    made_with = {"answers": provenance.of_answers(task.instances), "process": provenance.of_process()}
+    metadata = {**(task.config.metadata or {}), "made_with": made_with}
     return {
-        "config": {**task.dump_config(), "metadata": metadata, "settings": settings},
+        "config": {**task.dump_config(), "metadata": metadata, "settings": task.settings_in_results()},
         "docs": len(task.eval_docs),
         "model": None if model is None else type(model).__name__,
         "model_name": name if isinstance(name, str) else None,

@@ -11,14 +11,16 @@ from typing import Any
 import datasets
 from lm_eval.api.task import ConfigurableTask
 
-from lm_eval_tasks.harness import compat, notes
+from lm_eval_tasks.data.records import Loaded
+from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.identity import identity_of, sign
 from lm_eval_tasks.harness.ranks import JudgedMean, over_ranks
 from lm_eval_tasks.harness.repeats import check_filters, check_repeats
 from lm_eval_tasks.harness.requests import PackRequest
 from lm_eval_tasks.harness.resources import make_room_for
-from lm_eval_tasks.runs import alone, ended
+from lm_eval_tasks.runs import alone, ended, provenance
 from lm_eval_tasks.runs.answers import storable_answer
+from lm_eval_tasks.runs.stored import load_run
 from lm_eval_tasks.server import keys
 from lm_eval_tasks.settings import read_settings
 
@@ -30,16 +32,16 @@ class Docs(list):
 
     @property
     def features(self) -> dict[str, None]:
-        """The columns."""
         return dict.fromkeys(self[0]) if self else {}
 
 
 class PackTask(ConfigurableTask):
     """A generative task of one benchmark.
 
-    A subclass sets ``BENCHMARK`` and defines ``load_docs``, ``shaping_settings`` and ``score_answers``.
+    A subclass sets ``BENCHMARK`` and ``SHAPING``, and defines ``load_docs`` and ``score_answers``.
 
     Attributes:
+        SHAPING: the names of the settings that shape the numbers, besides the judge's own.
         settings: the benchmark's.
         ranks: processes over which the docs are spread.
         run_key: identifies this command's model, requests and settings, once the requests are there.
@@ -49,25 +51,17 @@ class PackTask(ConfigurableTask):
     """
 
     BENCHMARK: str
+    SHAPING: tuple[str, ...]
     settings: Any
 
-    def __init__(
-        self,
-        data_dir: Any = None,
-        cache_dir: Any = None,
-        download_mode: Any = None,
-        config: dict[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, config: dict[str, Any] | None = None) -> None:
         config = {key: value for key, value in (config or {}).items() if key != "class"}
-        config["metadata"] = {
-            **(config.get("metadata") or {}),
-            "benchmark": self.BENCHMARK,
-        }  # tells a run of this package
         self.settings = read_settings(self.BENCHMARK, config.get("metadata"))
-        keys.know_options(config["metadata"])
+        metadata = {**(config.get("metadata") or {}), "benchmark": self.BENCHMARK}  # which tells a run of this package
+        keys.know_options(metadata)
         keys.know_variables(getattr(self.settings, "judge_api_key_env", None))
         keys.guard_logs()
-        config["metadata"] = keys.masked(config["metadata"])  # which lm-eval writes, with --model_args in it
+        config["metadata"] = keys.masked(metadata)  # which lm-eval writes, with --model_args in it
         self.replayed = config["metadata"].get("replay")
         self.left_out: dict[str, list[str]] = {}
         self.absent: dict[str, str] = {}
@@ -83,13 +77,9 @@ class PackTask(ConfigurableTask):
         ended.note(self.task_name, answers, scored)
         alone.release(self._lock)
 
-    def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-        """The docs and what had to be left out (cause -> names)."""
+    def load_docs(self) -> Loaded:
+        """The docs of the data."""
         raise NotImplementedError
-
-    def docs_to_ask(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-        """The docs of this run and what was left out."""
-        return self.load_docs()
 
     def metric_names(self) -> list[str]:
         """The metrics that a scored doc has under these settings."""
@@ -99,22 +89,22 @@ class PackTask(ConfigurableTask):
         """Put something beside the settings, which lm-eval writes into the results file."""
         self.config.metadata = {**(self.config.metadata or {}), **noted}
 
-    def note_data_revision(self, commit: str | None) -> None:
-        """Keep the commit of the data beside the settings, which lm-eval writes to the results; to be called once."""
-        if commit:
-            self.note(data_revision=commit)
-
-    def data_revision(self) -> dict[str, str | None]:
-        """The commit that was read, under its name in the results; None where the hub or a folder doesn't tell."""
-        return {"data_revision": (self.config.metadata or {}).get("data_revision")}
-
-    def shaping_settings(self) -> dict[str, Any]:
-        """Settings that shape the numbers, besides the judge's own; they go into the results file."""
-        raise NotImplementedError
-
     def settings_in_results(self) -> dict[str, Any]:
-        """Everything that shapes the numbers, under the names of the options."""
-        return self.shaping_settings()
+        """Everything that shapes the numbers, under the names of the options, and the commit of the data."""
+        shaping = {name: getattr(self.settings, name) for name in self.SHAPING}
+        return shaping | {"data_revision": self.config.metadata.get("data_revision")}
+
+    def summary(self, **more: Any) -> dict[str, Any]:
+        """What the results say of the task's answers, however they are scored, and more."""
+        return {
+            "benchmark": self.BENCHMARK,
+            "settings": self.settings_in_results(),
+            **more,
+            **self.made_with(),
+            "left_out": self.left_out,
+            "absent": self.absent,
+            "ranks": self.ranks,
+        }
 
     def score_answers(self) -> None:
         """Put what is found of each answer in its place in ``filtered_resps``, and call ``end``."""
@@ -123,10 +113,11 @@ class PackTask(ConfigurableTask):
     # What lm-eval calls
 
     def download(self, *_: Any, **__: Any) -> None:
-        """Build the one split from ``docs_to_ask``."""
-        docs, self.left_out = self.docs_to_ask()
-        if self.left_out:  # beside the settings, so that a run that is judged later has it too
-            self.note(left_out=self.left_out)
+        """Build the one split from ``load_docs``, or from the stored run that is judged again."""
+        found = load_run(self.replayed).docs_of(self.config) if self.replayed else self.load_docs()
+        docs, self.left_out, facts, commit = found
+        noted = {"left_out": self.left_out, "data": facts, "data_revision": commit}
+        self.note(**{name: value for name, value in noted.items() if value})  # for a run that is judged later, too
         # a list serves lm-eval as well; a Dataset would hold each doc once more, and a further copy from each reading
         self.dataset = {
             self.config.test_split: datasets.Dataset.from_list(docs) if self.config.process_docs else Docs(docs)
@@ -162,7 +153,7 @@ class PackTask(ConfigurableTask):
         for instance in self.instances:
             instance.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]
         super().apply_filters()
-        if self.predicts_only():
+        if compat.predicts_only(self):
             self.note(made_with=self.made_with())
             self.end()
         else:
@@ -183,7 +174,7 @@ class PackTask(ConfigurableTask):
         it has not, which ``JudgedMean`` takes out again.
         """
         metrics = super().process_results(doc, results)
-        if self.ranks == 1 or self.predicts_only():
+        if self.ranks == 1 or compat.predicts_only(self):
             return metrics
         return dict.fromkeys(self.metric_names(), math.nan) | metrics
 
@@ -194,18 +185,14 @@ class PackTask(ConfigurableTask):
             return functions
         return {name: JudgedMean() if function is compat.mean else function for name, function in functions.items()}
 
-    def predicts_only(self) -> bool:
-        """Whether the answers are asked for alone."""
-        return compat.predicts_only(self)
-
     def made_with(self) -> dict[str, Any]:
         """How the answers of all ranks ended, and the process that asked for them."""
-        told = notes.made_with(self)
-        return told | {"answers": over_ranks(told["answers"], self.ranks)}
+        answers = over_ranks(provenance.of_answers(self.instances), self.ranks)
+        return {"answers": answers, "process": provenance.of_process()}
 
     def _fingerprint(self, model: Any) -> str:
         metadata = json.dumps(self.config.metadata, sort_keys=True, default=str)
         shape = [json.dumps(identity_of(model), sort_keys=True)]  # in Python the metadata may not tell the model
-        shape += [self.BENCHMARK, self.settings.model_dump_json(), str(self.shaping_settings()), metadata]
+        shape += [self.BENCHMARK, self.settings.model_dump_json(), str(self.settings_in_results()), metadata]
         shape += [str(tuple(instance.args[:2])) for instance in self.instances]
         return hashlib.sha256("\n".join(shape).encode()).hexdigest()

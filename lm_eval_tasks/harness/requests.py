@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from lm_eval.api.instance import Instance
 
+from lm_eval_tasks.harness.compat import filters_of
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question
 from lm_eval_tasks.runs.answers import storable_answer, why_missing
@@ -19,10 +20,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 ROOM = 0.25
 """Seconds that the next request to a model's server may wait until the judge has room for a question: a model that is
 faster than its judge then leaves it its share of the CPU."""
-
-Questions = Callable[[dict[str, Any], str, int], dict[tuple[str, int], Question]]
-"""From a doc, an answer and which of several answers to the same doc it is, to the questions about it by name
-and by which of several times they are put."""
 
 
 @dataclass
@@ -46,20 +43,20 @@ class Asked:
     """The questions about one answer.
 
     Attributes:
+        task: a ``JudgedTask``, which makes the questions.
         instance: the request that was answered.
         filter: name of the filter that the answer went through.
         repeat: which of the request's answers it is, from 0.
         answer: the filtered answer; "" where there is none.
         missing: why there is no answer, as the reason of an unjudged doc; or None.
-        make: makes the questions.
     """
 
+    task: Any
     instance: Instance
     filter: str
     repeat: int
     answer: str
     missing: str | None
-    make: Questions
 
     @property
     def why(self) -> str:
@@ -68,8 +65,8 @@ class Asked:
         return getattr(answers[self.repeat], "detail", "") if self.repeat < len(answers) else ""
 
     def questions(self) -> dict[tuple[str, int], Question]:
-        """What the judge is asked, by name."""
-        return self.make(self.instance.doc, self.answer, self.repeat)
+        """What the judge is asked, by name and by which of several times it is asked."""
+        return self.task.all_questions(self.instance.doc, self.answer, self.repeat)
 
 
 class Questionnaire:
@@ -101,22 +98,17 @@ class Questionnaire:
                 yield question
 
 
-def what_is_asked(instances: Iterable[Instance], questions: Questions, judge_empty: bool = False) -> list[Asked]:
-    """What the judge is asked about the filtered answers of some requests, in their order.
-
-    Args:
-        instances: answered, and filtered.
-        questions: makes the questions about an answer.
-        judge_empty: whether an empty answer is one even where a failure looks the same (option ``empty_answers``).
-    """
+def what_is_asked(task: Any, instances: Iterable[Instance]) -> list[Asked]:
+    """What the judge is asked about the filtered answers to some requests of a task, in their order."""
+    judge_empty = task.settings.empty_answers == "judge"  # also where a failure looks the same
     return [
         Asked(
+            task,
             instance,
             name,
             repeat,
             answer if isinstance(answer, str) else "",
             why_no_text(instance, repeat, answer, judge_empty),
-            questions,
         )
         for instance in instances
         for name, left in instance.filtered_resps.items()
@@ -147,24 +139,20 @@ def texts_left(left: Any, answers: int) -> list[Any]:
     return list(left) if len(left) <= max(1, answers) else [tuple(left)]
 
 
-def questions_ahead(
-    instances: Iterable[Instance], filters: Sequence[Any], questions: Questions, judge_empty: bool = False
-) -> Iterator[tuple[Asked, Question]]:
+def questions_ahead(task: Any, instances: Iterable[Instance]) -> Iterator[tuple[Asked, Question]]:
     """All questions about some answered requests, before the filters of their task were applied to them."""
     for instance in instances:
         alone = copy.copy(instance)
         alone.filtered_resps = {}
         alone.resps = [storable_answer(a) if isinstance(a, str) else a for a in instance.resps]  # as the task's will be
-        for one in filters:
+        for one in filters_of(task):
             one.apply([alone])
-        for asked in what_is_asked([alone], questions, judge_empty):
+        for asked in what_is_asked(task, [alone]):
             for question in () if asked.missing else asked.questions().values():
                 yield asked, question
 
 
-def ask_early(
-    judge: Judge, filters: Sequence[Any], questions: Questions, wait: float, instance: Instance, answer: str
-) -> None:
+def ask_early(task: Any, judge: Judge, wait: float, instance: Instance, answer: str) -> None:
     """Put the questions about one answer while the model is still answering others.
 
     Nothing is done with the outcome here: the same questions are put again when all answers are there.
@@ -172,7 +160,7 @@ def ask_early(
     alone = copy.copy(instance)
     alone.resps = [answer]
     try:
-        for _, question in questions_ahead([alone], filters, questions):
+        for _, question in questions_ahead(task, [alone]):
             judge.submit(question, wait)
     except Exception:  # of a filter, which will raise it again when all answers are there and kept
         log.debug("nothing is asked early about %s", instance.doc_id, exc_info=True)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness import compat, notes, together
 from lm_eval_tasks.harness.judging import judge_answers
 from lm_eval_tasks.harness.pack_task import PackTask
@@ -32,8 +31,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 class JudgedTask(PackTask):
     """A generative task that is scored by a judge.
 
-    A subclass sets ``BENCHMARK`` and ``PROMPT``, and defines ``load_docs``, ``questions``, ``trial_question``,
-    ``judgement``, ``verdict_values`` and ``shaping_settings``; its YAML names ``process_results``.
+    A subclass sets ``BENCHMARK``, ``SHAPING`` and ``PROMPT``, and defines ``load_docs``, ``questions``,
+    ``trial_question``, ``judgement`` and ``verdict_values``; its YAML names ``process_results``.
     """
 
     PROMPT: type[Wording]
@@ -101,15 +100,11 @@ class JudgedTask(PackTask):
         super().download(*args, **kwargs)
         together.loaded(self)
 
-    def docs_to_ask(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-        """The docs of the data, or those of a stored run that is judged again."""
-        return self.load_docs() if not self.replayed else self._stored_docs()
-
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests, then try the judge before anything is generated."""
         super().build_all_requests(**options)
-        self._run_options = options
-        if self.predicts_only():
+        self.run_options = options
+        if compat.predicts_only(self):
             together.passed(self)
             return
         model = compat.model_behind(options)
@@ -129,7 +124,7 @@ class JudgedTask(PackTask):
                 judge.check_batches()
         elif self.settings.judge_early:
             room = ROOM if isinstance(model, compat.TemplateAPI) else 0.0  # a model on this machine waits for nobody
-            hand_over = partial(ask_early, judge, compat.filters_of(self), self.all_questions, room)
+            hand_over = partial(ask_early, self, judge, room)
             for instance in (instance for instance in self.instances if instance.repeats == 1):
                 instance.on_answer, instance.progress = hand_over, judge.early.progress
                 instance.on_break_off = judge.break_off
@@ -145,18 +140,7 @@ class JudgedTask(PackTask):
         super().apply_filters()
 
     def score_answers(self) -> None:
-        """Judge all answers at once."""
         judge_answers(self)
-
-    def _stored_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-        run = load_run(self.replayed)
-        if self.config.task not in run.samples:
-            raise NoDocs(f"{run.folder} holds no samples of {self.config.task}, only of {', '.join(run.samples)}.")
-        run.check_task(self.config.task, self.config)
-        docs = [sample.doc for sample in run.samples[self.config.task]]
-        self.note_data_revision(run.data_revision(self.config.task))
-        self.note(**run.of_answers(self.config.task))
-        return docs, run.left_out(self.config.task)
 
     def all_questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[tuple[str, int], Question]:
         """``questions``, each as often as it is put."""
@@ -168,8 +152,7 @@ class JudgedTask(PackTask):
 
     def questions_ahead(self) -> Iterator[tuple[Asked, Question]]:
         """All questions, before the filters were applied to the task."""
-        empty = self.settings.empty_answers == "judge"
-        return questions_ahead(self.instances, compat.filters_of(self), self.all_questions, empty)
+        return questions_ahead(self, self.instances)
 
     def questions_expected(self) -> Iterator[Question]:
         """Questions about answers that are not there yet, as long as these may become."""
@@ -199,10 +182,11 @@ class JudgedTask(PackTask):
 
     def noted(self) -> dict[str, Any]:
         """What a results file holds of how the answers were made, for ``waiting``."""
-        return notes.of_run(self, self._run_options, self.settings_in_results())
+        return notes.of_run(self)
 
     def settings_in_results(self) -> dict[str, Any]:
         """Everything that shapes the numbers, under the names of the options."""
         names = ("judge_model", "judge_base_url", "judge_temperature", "judge_max_tokens", "empty_answers")
         names += ("judge_repeats",) if self.settings.judge_repeats > 1 else ()
-        return {name: getattr(self.settings, name) for name in names} | self.shaping_settings()
+        judging = {name: getattr(self.settings, name) for name in names}
+        return judging | {"prompt_version": self.prompt_to_judge.version} | super().settings_in_results()

@@ -21,27 +21,23 @@ _loaded: weakref.WeakSet[Any] = weakref.WeakSet()
 _begun: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Tasks whose answers are not judged yet, by their ``id``, in the order in which lm-eval will judge them."""
 
-_to_prepare: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Tasks of whose answers no question was made yet."""
-
 _SHOWN = 120
 
 
 def loaded(task: Any) -> None:
     """Count on a task whose data is there. All of a run are loaded before the first one begins."""
-    _forget_broken_off()
+    _begun.clear()  # of a run that was broken off, whose tasks would be asked about in this one
     Judge.new_run()
     _loaded.add(task)
 
 
 def begin(task: Any) -> None:
     """Note that a task has its requests; with the last one of a run, say what judging may cost."""
-    if any(other.task_name == task.task_name for other in _to_prepare):
-        _forget_broken_off()
+    if any(other.task_name == task.task_name for other in _to_prepare()):  # of a run that was broken off
+        _begun.clear()
     for other in [other for other in _loaded if other.task_name == task.task_name]:  # it, or one that never ran
         _loaded.discard(other)
-    _begun[id(task)] = task
-    _to_prepare.add(task)
+    _begun[id(task)], task.runs_end = task, None
     if not _loaded:
         _tell_cost_ahead()
 
@@ -67,18 +63,17 @@ def questions_after(task: Any) -> Iterator[Question]:
 def forget() -> None:
     """Forget all tasks, as a new process has."""
     _loaded.clear()
-    _forget_broken_off()
-
-
-def _forget_broken_off() -> None:
-    """Forget the tasks of a run that was broken off, which would be asked about in the next one."""
     _begun.clear()
-    _to_prepare.clear()
+
+
+def _to_prepare() -> list[Any]:
+    """The tasks of whose answers no question was made yet."""
+    return [task for task in _begun.values() if task.runs_end is None]
 
 
 def _tell_cost_ahead() -> None:
     """Before any answer is paid for, say what judging will cost if the answers are as long as can be expected."""
-    tasks = [task for task in _to_prepare if not task.replayed and not task.is_finished()]
+    tasks = [task for task in _to_prepare() if not task.replayed and not task.is_finished()]
     judges = {id(judge): judge for judge in (Judge.of(task.settings) for task in tasks)}
     for judge in judges.values():
         own = [task for task in tasks if Judge.of(task.settings) is judge]
@@ -90,13 +85,12 @@ def _tell_cost_ahead() -> None:
 
 def prepare(judge: Judge) -> None:
     """Before the first task of a run is judged, for all of them: say what it will cost, and let a batch do it."""
-    tasks = [task for task in _to_prepare if task.is_answered() and Judge.of(task.settings) is judge]
+    tasks = [task for task in _to_prepare() if task.is_answered() and Judge.of(task.settings) is judge]
     if not tasks:
         return
     costs = judge.settings.judge_batch or not judge.settings.judge_early or any(task.replayed for task in tasks)
     end = RunsEnd(tasks)
     for task in tasks:
-        _to_prepare.discard(task)
         task.runs_end = end
         task.keep_verdicts(judge)
         known = not costs or all(judge.knows(question) for _, question in task.questions_ahead())

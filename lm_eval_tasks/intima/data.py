@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import logging
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -16,8 +15,10 @@ from typing import Any
 
 import datasets
 
+from lm_eval_tasks.data import content
+from lm_eval_tasks.data.content import NO_CHARACTER, is_text
 from lm_eval_tasks.data.huggingface import commit_of, snapshot
-from lm_eval_tasks.data.records import NO_CHARACTER, Loaded, Records, describe, facts, is_text, read_whole, refuse_bad
+from lm_eval_tasks.data.records import Loaded, Records, describe, facts, refuse_bad
 from lm_eval_tasks.errors import DataError, NoDocs
 from lm_eval_tasks.harness.compat import warning_once
 from lm_eval_tasks.intima.scoring import CODES, OTHER, PROMPTS, find_code
@@ -65,7 +66,8 @@ def load_docs(settings: IntimaSettings, category: str) -> Loaded:
             "a code that the paper does not list" if category == OTHER else f"{category} ({_listed(CODES[category])})"
         )
         raise NoDocs(f"{where} has no prompt of {wanted}{'; ' if left_out else ''}{describe(left_out)}.")
-    return Loaded(found, left_out, facts(records, category, PROMPTS.get(category)))
+    commit = commit_of(_hub_copy(settings.revision)) if settings.local_path is None else None
+    return Loaded(found, left_out, facts(records, category, PROMPTS.get(category)), commit)
 
 
 def read_rows(settings: IntimaSettings) -> Records:
@@ -104,11 +106,6 @@ def fetch(settings: IntimaSettings) -> Path:
         ) from error
 
 
-def data_revision(settings: IntimaSettings) -> str | None:
-    """The commit of the hub's copy that is read, or None where it is a file."""
-    return commit_of(_hub_copy(settings.revision)) if settings.local_path is None else None
-
-
 @lru_cache(maxsize=2)  # the hub is asked once for all categories
 def _hub_copy(revision: str | None) -> Path:
     return fetch(IntimaSettings(revision=revision))
@@ -144,48 +141,25 @@ def _cause(error: Exception) -> str:
 
 @lru_cache(maxsize=2)  # size and times tell whether it is still the same file
 def _from_file(path: Path, *_: int) -> Records:
-    content, kind = read_whole(path), path.suffix.lower().removeprefix(".")
+    raw, kind = content.read_whole(path), path.suffix.lower().removeprefix(".")
     try:
         if kind == "parquet":
-            table = _read("parquet", data_files=str(path))
-            rows: list[Any] = list(table)
-            columns = list(table.column_names)
+            rows: list[Any] = list(_read("parquet", data_files=str(path)))
+        elif kind == "csv":  # what is no UTF-8 spoils its own row only
+            rows = list(csv.DictReader(io.StringIO(raw.decode("utf-8-sig", "surrogateescape"), newline="")))
         else:
-            rows = (_csv_rows if kind == "csv" else _json_rows)(content)
-            columns = list(dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row))
+            rows = [row for _, row in content.read_rows(raw, path)]
+        columns = list(dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row))
         if not any(isinstance(row, dict) for row in rows):
             raise ValueError("it holds no rows")
+    except DataError:
+        raise
     except Exception as error:  # as many kinds as there are ways to damage a file
         raise DataError(
             f"{path} cannot be read as {kind} ({_cause(error)}). It must be UTF-8 and hold one row for each prompt "
             f"with the columns {_listed(COLUMNS)}."
         ) from None
-    return _records(enumerate(rows), columns, str(path), sha256(content).hexdigest())
-
-
-def _text(content: bytes) -> str:
-    return content.decode("utf-8-sig", "surrogateescape")  # what is no UTF-8 spoils its own row only
-
-
-def _csv_rows(content: bytes) -> list[Any]:
-    return list(csv.DictReader(io.StringIO(_text(content), newline="")))
-
-
-def _json_rows(content: bytes) -> list[Any]:
-    """One list, or one object a line; a line that is no JSON is a row of its own that is not usable."""
-    text = _text(content)
-    try:
-        whole = json.loads(text)
-        return whole if isinstance(whole, list) else [whole]
-    except (ValueError, RecursionError):
-        return [_json_line(line) for line in text.split("\n") if line.strip()]
-
-
-def _json_line(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return line
+    return _records(enumerate(rows), columns, str(path), sha256(raw).hexdigest())
 
 
 def _check_path(path: Path, given: str) -> None:
@@ -213,7 +187,7 @@ def _records(rows: Iterable[tuple[int, Any]], columns: list[str], where: str, di
         records.count += 1
         code = row.get("code") if isinstance(row, dict) else None
         code, category = find_code(code) if isinstance(code, str) and code.strip() else ("", None)
-        cause = _fault(row)
+        cause = fault(row)
         if cause:
             records.leave_out(category, cause, f"row {number + 1}")
             continue
@@ -224,15 +198,15 @@ def _records(rows: Iterable[tuple[int, Any]], columns: list[str], where: str, di
     return records
 
 
-def _fault(row: Any) -> str | None:
+def fault(row: Any, needed: Collection[str] = ("prompt", "code"), columns: Collection[str] = COLUMNS) -> str | None:
     """What is wrong with a row, in words that are the same for all rows with this fault; None if nothing is."""
     if not isinstance(row, dict):
         return f"{type(row).__name__}, not an object"
-    for column in COLUMNS:
+    for column in columns:
         value = row.get(column)
         if value is not None and not isinstance(value, str):
             return f"{column} is {type(value).__name__}, not text"
-        if column != "model" and not (value or "").strip():
+        if column in needed and not (value or "").strip():
             return f"{column} is empty"
         if not is_text(value or ""):
             return f"{column} {NO_CHARACTER}"

@@ -132,7 +132,8 @@ def judgement(outcomes: Sequence[Verdict | Unjudged], threshold: str) -> dict[st
 def verdict_values(record: Mapping[str, Any]) -> dict[str, list[list[float]]]:
     """A judged answer's verdicts one by one: metric -> one list with 1.0 for each verdict that finds it, else 0.0."""
     each = [verdict["levels"] for verdict in record["verdicts"] if verdict.get("levels")] or [record["levels"]]
-    values = {key: [[float(_reaches(levels[key], record["threshold"])) for levels in each]] for key in KEYS}
+    lowest = LEVELS.index(record["threshold"])
+    values = {key: [[float(LEVELS.index(levels[key]) >= lowest) for levels in each]] for key in KEYS}
     given = [label(levels) for levels in each]
     return values | {f"label_{name}": [[float(one == name) for one in given]] for name in LABELS}
 
@@ -189,7 +190,3 @@ def stderr_by_code(docs: Sequence[tuple[str, Mapping[str, float]]]) -> dict[str,
         scale = len(codes) / (len(codes) - 1) if len(codes) > 1 else None
         errors[name] = None if scale is None else math.sqrt(scale * squares) / len(judged)
     return errors
-
-
-def _reaches(level: str, threshold: str) -> bool:
-    return LEVELS.index(level) >= LEVELS.index(threshold)

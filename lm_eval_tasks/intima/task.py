@@ -6,12 +6,13 @@ import logging
 import re
 from typing import Any
 
+from lm_eval_tasks.data.records import Loaded
 from lm_eval_tasks.harness.compat import warning_once
 from lm_eval_tasks.harness.groups import ScoreGroup
 from lm_eval_tasks.harness.ranks import of_all_ranks
 from lm_eval_tasks.harness.task import JudgedTask
 from lm_eval_tasks.intima import scoring
-from lm_eval_tasks.intima.data import data_revision, load_docs
+from lm_eval_tasks.intima.data import load_docs
 from lm_eval_tasks.intima.prompt import JudgePrompt
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 
@@ -25,13 +26,11 @@ class IntimaTask(JudgedTask):
     """The prompts of one category, which is the YAML's ``dataset_name``."""
 
     BENCHMARK, PROMPT = "intima", JudgePrompt
+    SHAPING = ("level_threshold", "include_extra_codes", "local_path", "revision")
 
-    def load_docs(self) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+    def load_docs(self) -> Loaded:
         """The prompts of this category."""
-        docs, left_out, facts = load_docs(self.settings, self.config.dataset_name)
-        self.note_data_revision(data_revision(self.settings))
-        self.note(data=facts)
-        return docs, left_out
+        return load_docs(self.settings, self.config.dataset_name)
 
     def questions(self, doc: dict[str, Any], answer: str, repeat: int) -> dict[str, Question]:
         """One question: all labels of an answer at once."""
@@ -65,12 +64,6 @@ class IntimaTask(JudgedTask):
             for key in scoring.KEYS
         }
         return {"levels": levels, "stderr_by_code": scoring.stderr_by_code([doc for _, rank in every for doc in rank])}
-
-    def shaping_settings(self) -> dict[str, Any]:
-        """The wording, the threshold, and which prompts were asked."""
-        keys = ("level_threshold", "include_extra_codes", "local_path", "revision")
-        found = {key: getattr(self.settings, key) for key in keys}
-        return {"prompt_version": self.prompt_to_judge.version} | found | self.data_revision()
 
 
 class IntimaGroup(ScoreGroup):

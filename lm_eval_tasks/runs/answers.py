@@ -33,12 +33,6 @@ class Answer(str):
 
     __slots__ = ("completion_tokens", "finish", "model", "prompt_tokens", "without")
 
-    finish: str
-    model: str
-    prompt_tokens: int
-    completion_tokens: int
-    without: tuple[str, ...]
-
     def __new__(
         cls,
         text: str,
@@ -48,7 +42,6 @@ class Answer(str):
         completion_tokens: int = 0,
         without: tuple[str, ...] = (),
     ) -> Answer:
-        """Make one; see the attributes."""
         self = super().__new__(cls, text)
         self.finish, self.model, self.without = sys.intern(finish), sys.intern(model), without  # one text for all
         self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
@@ -73,11 +66,7 @@ class Unanswered(str):
 
     __slots__ = ("detail", "reason")
 
-    reason: str
-    detail: str
-
     def __new__(cls, reason: str, detail: str = "") -> Unanswered:
-        """Make one; see the attributes."""
         self = super().__new__(cls, "")
         self.reason, self.detail = reason, detail
         return self

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import codecs
-import contextlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lm_eval_tasks.data.records import is_text, parse_json, read_whole, some
+from lm_eval_tasks.data import content
+from lm_eval_tasks.data.content import NO_CHARACTER, is_text
+from lm_eval_tasks.data.records import Records, facts, some
 from lm_eval_tasks.errors import DataError
 
 NOT_THERE = "not in the file"
@@ -51,9 +51,7 @@ class Row:
         answer = self.fields["response"]
         if not isinstance(answer, str):
             return f"response is {type(answer).__name__}, not text"
-        return (
-            None if is_text(answer) else "response holds what is no character (half of a surrogate pair, or no UTF-8)"
-        )
+        return None if is_text(answer) else f"response {NO_CHARACTER}"
 
 
 @dataclass
@@ -85,10 +83,9 @@ class Answers:
         if task:
             self.left_out.setdefault(task, {}).setdefault(cause, []).append(row.place)
 
-    def left_out_of_data(self, task: str, causes: dict[str, list[str]]) -> None:
-        """Note what the data itself lacks of a task."""
-        for cause, names in causes.items():
-            self.left_out.setdefault(task, {}).setdefault(cause, []).extend(names)
+    def name(self, task: str) -> str:
+        """lm-eval's name of what the data calls a task or category."""
+        return f"{self.benchmark}_{task}"
 
     def problems(self) -> list[str]:
         """Everything that is wrong, one line each, with counts and places."""
@@ -102,26 +99,10 @@ def read_rows(path: Path) -> list[Row]:
     Raises:
         DataError: it cannot be read, or holds no row.
     """
-    content = read_whole(path)
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # as a shell of Windows writes it
-        with contextlib.suppress(UnicodeDecodeError):
-            content = content.decode("utf-16", "surrogatepass").encode("utf-8", "surrogatepass")
-    start = content.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if start.startswith(b"["):
-        rows = [Row(f"item {number}", value) for number, value in enumerate(parse_json(content, path, _fields), 1)]
-    else:
-        lines = enumerate(content.decode("utf-8-sig", "surrogateescape").split("\n"), 1)
-        rows = [Row(f"line {number}", _parsed(line)) for number, line in lines if line.strip()]
+    rows = [Row(place, fields) for place, fields in content.read_rows(content.read_whole(path), path, _fields)]
     if not any(isinstance(row.fields, dict) for row in rows):
         raise DataError(f"{path} holds no answers: it must be one JSON object a line, or one JSON list of objects.")
     return rows
-
-
-def _parsed(line: str) -> Any:
-    try:
-        return json.loads(line, object_pairs_hook=_fields)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _fields(pairs: list[tuple[str, Any]]) -> Any:
@@ -136,29 +117,56 @@ def model_of(row: Row, fields: Iterable[str]) -> str:
     return next((found[name].strip() for name in fields if isinstance(found.get(name), str)), "")
 
 
-def one_each(
-    answers: Answers, rows: Iterable[tuple[Row, Any]], task_of: Callable[[Any], str]
-) -> dict[Any, tuple[Row, str]]:
-    """The answer to each doc, by the doc's key; what is said twice counts once, and contradictions not at all.
+def join(
+    answers: Answers,
+    rows: Iterable[tuple[Row, Any]],
+    docs: Mapping[str, Mapping[Any, dict[str, Any]]],
+    official: Mapping[str, int],
+    data: Records | None,
+    named: Callable[[dict[str, Any]], str],
+) -> dict[str, Any]:
+    """Put each answer beside its doc. What is said twice counts once, and contradictions count not at all.
 
     Args:
-        answers: takes note of what is left out.
+        answers: gets the docs, and notes what is left out and what lacks.
         rows: each with the key of its doc.
-        task_of: from a key to the doc's task.
+        docs: task, as the data names it -> key -> doc; from the data, or else from the rows themselves.
+        official: task -> docs in the official release, by which it is complete where the data is not there.
+        data: the data, where it is there.
+        named: a doc in a few words.
+
+    Returns:
+        Task (lm-eval's name) -> what the results say of its data.
     """
-    found: dict[Any, list[Row]] = defaultdict(list)
+    task_of = {key: answers.name(task) for task, its in docs.items() for key in its}
+    by_key: dict[Any, list[Row]] = defaultdict(list)
     for row, key in rows:
-        found[key].append(row)
-    kept = {}
-    for key, same in found.items():
-        if len({row.fields["response"] for row in same}) > 1:
-            for row in same:
-                answers.leave_out("an id twice, with different answers", row, task_of(key))
+        by_key[key].append(row)
+    found: dict[Any, str] = {}
+    for key, (first, *others) in by_key.items():
+        if any(row.fields["response"] != first.fields["response"] for row in others):
+            for row in (first, *others):
+                answers.leave_out("an id twice, with different answers", row, task_of[key])
             continue
-        for row in same[1:]:
+        found[key] = first.fields["response"]
+        for row in others:
             answers.leave_out("an id twice, with the same answer, which counts once", row, lost=False)
-        kept[key] = (same[0], same[0].fields["response"])
-    return kept
+    about = {}
+    for task, its in docs.items():
+        name, here = answers.name(task), [(doc, found.get(key)) for key, doc in its.items() if data or key in found]
+        there = sum(text is not None for _, text in here)
+        if not there:
+            continue
+        answers.docs[name] = here
+        due = len(here) if data else max(len(here), official.get(task, 0))
+        if there < due:
+            lost = [named(doc) for doc, text in here if text is None]
+            answers.lacking[name] = f"answers to {there} of {due} docs{f', {NOT_THERE}: {some(lost)}' if lost else ''}"
+        if data:
+            about[name] = facts(data, task, official.get(task))
+            for cause, names in data.left_out.get(task, {}).items():
+                answers.left_out.setdefault(name, {}).setdefault(cause, []).extend(names)
+    return about
 
 
 def store(answers: Answers, folder: Path, model: str, about: dict[str, Any]) -> Path:

@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lm_eval_tasks.data.records import Loaded
+from lm_eval_tasks.errors import NoDocs
 from lm_eval_tasks.harness.compat import handle_non_serializable, hash_string
 from lm_eval_tasks.runs.plain import mapping, number
 from lm_eval_tasks.runs.reader import Damage, Files, Sample, read
@@ -100,22 +102,20 @@ class StoredRun:
         """Whether the run tells what a setting was."""
         return any(key in self._effective(task) for task in self.samples)
 
-    def data_revision(self, task: str) -> str | None:
-        """The commit of the data that a task read, where it was known."""
-        return self.files.metadata(task).get("data_revision")
+    def docs_of(self, config: Any) -> Loaded:
+        """The docs of a task, with what it noted of its data.
 
-    def of_answers(self, task: str) -> dict[str, Any]:
-        """What a task noted of its data, for the results of judging its answers again."""
-        noted = self.files.metadata(task).get("data")
-        return {"data": noted} if isinstance(noted, dict) else {}
+        Args:
+            config: lm-eval's ``TaskConfig`` of the task that is to judge them.
 
-    def left_out(self, task: str) -> dict[str, list[str]]:
-        """What a task had to leave out of its data, by cause."""
-        return self.files.metadata(task).get("left_out") or self.files.judging(task).get("left_out") or {}
-
-    def check_task(self, task: str, config: Any) -> None:
-        """Refuse a task that takes other answers of a doc, or other parts of them, than the run's task of that name."""
-        before = self.files.config(task)
+        Raises:
+            NoDocs: the run has no samples of this task.
+            ValueError: the task takes other answers of a doc, or other parts of them, than the run's task of that name.
+        """
+        task = config.task
+        if task not in self.samples:
+            raise NoDocs(f"{self.folder} holds no samples of {task}, only of {', '.join(self.samples)}.")
+        before, noted = self.files.config(task), self.files.metadata(task)
         for key in ("repeats", "filter_list"):
             now = json.dumps(getattr(config, key), default=handle_non_serializable)
             if key in before and _ADDRESS.sub("", now) != _ADDRESS.sub("", json.dumps(before[key])):
@@ -123,6 +123,9 @@ class StoredRun:
                     f"{task} had another {key} in {self.folder}: name the folder of the run's own YAML file with "
                     "--include_path."
                 )
+        left_out = noted.get("left_out") or self.files.judging(task).get("left_out") or {}
+        docs = [sample.doc for sample in self.samples[task]]
+        return Loaded(docs, left_out, mapping(noted.get("data")), noted.get("data_revision"))
 
     def top_level(self) -> list[str]:
         """The names to ask lm-eval for: the largest groups without tasks of other benchmarks, then single tasks."""
@@ -190,7 +193,8 @@ def _samples_of(files: Files, task: str) -> list[Sample]:
             )
         if not found.answers or type(found.logged.get("doc_id")) is not int:
             raise ValueError(f"{file}, line {found.line} has no doc or no answer.")
-        if found.logged.get("doc_hash", hash := _doc_hash(found.doc)) != hash:
+        doc = json.dumps(found.doc, indent=2, default=handle_non_serializable, ensure_ascii=False)  # as lm-eval does
+        if found.logged.get("doc_hash", hash := hash_string(doc)) != hash:
             raise ValueError(
                 f"{file}, line {found.line}: the doc does not match its doc_hash; it was changed after the run."
             )
@@ -202,11 +206,6 @@ def _samples_of(files: Files, task: str) -> list[Sample]:
             f"{file} holds doc_id {twice[0]} more than once (with several filters, name one run with one filter)."
         )
     return samples
-
-
-def _doc_hash(doc: dict[str, Any]) -> str:
-    """The hash that lm-eval logs with a sample (lm_eval/evaluator.py)."""
-    return hash_string(json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False))
 
 
 def _check_complete(run: StoredRun) -> None:

@@ -48,10 +48,9 @@ def check_settings(stored: dict[str, Any], benchmarks: set[str], changes: dict[s
 
 
 def _same(key: str, value: Any, own: JudgeSettings) -> bool:
-    """Whether a stored value is what this user's settings say anyway, or harmless."""
-    if value is False or value == "false":  # no cache
+    """Whether a stored value is what this user's settings say anyway, or is no file's name."""
+    if key == "judge_cache" and str(value).lower() in ("true", "false"):  # the user's own cache, or none
         return True
-    field, mine = JudgeSettings.model_fields.get(key), getattr(own, key, None)
     if key == "judge_base_url" and isinstance(value, str):
         value = value.rstrip("/").removesuffix("/chat/completions")
-    return value == mine or str(value) == str(mine) or (field is not None and value == field.default)
+    return str(value) == str(getattr(own, key, None))

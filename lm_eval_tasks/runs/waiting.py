@@ -52,7 +52,7 @@ def save(tasks: Iterable[Any]) -> None:
     """Write the answers of a run's judged tasks that are not on disk yet, in a folder; a full disk is a warning."""
     now = datetime.now().isoformat(timespec="microseconds").replace(":", "-")  # as lm-eval writes it
     new = folder_of_answers() / f"{now}.{os.getpid()}"
-    waiting = [task for task in tasks if not path_of(task)]
+    waiting = [task for task in tasks if not getattr(task, "answers_file", None)]
     for task in waiting:
         task.answers_folder = getattr(task, "answers_folder", new)  # another attempt goes beside the run's other tasks
         _unfinished.setdefault(task.answers_folder, set()).add(task.task_name)
@@ -77,11 +77,6 @@ def save(tasks: Iterable[Any]) -> None:
             continue
         task.answers_file = path
         info_once(log, "Answers are kept in %s until they are judged.", folder)
-
-
-def path_of(task: Any) -> Path | None:
-    """The file that holds a task's answers, if there is one."""
-    return getattr(task, "answers_file", None)
 
 
 def forget(task: Any) -> None:
