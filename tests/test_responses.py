@@ -88,6 +88,21 @@ def test_a_finish_reason_is_told_however_it_is_spelled(kind, spellings):
         (200, {"choices": [{"finish_reason": "stop"}]}, Kind.BROKEN),
         (200, {"choices": [{"message": {"content": "", "function_call": {"name": "x"}}}]}, Kind.BROKEN),
         (200, {"choices": [{"finish_reason": "stop", "message": {"content": None, "audio": {"id": 1}}}]}, Kind.BROKEN),
+        (200, {"type": "about:blank", "title": "Too Many Requests", "status": 429, "detail": "slow"}, Kind.BUSY),
+        (200, {"errors": [{"message": "slow", "code": 429}]}, Kind.BUSY),
+        (200, [{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}], Kind.BUSY),
+        (200, {"success": False, "code": 429, "msg": "limit", "data": None}, Kind.BUSY),
+        (200, {"error": True, "code": 429.0, "message": "limit"}, Kind.BUSY),
+        (200, {"error": {"error": {"code": 429, "message": "slow"}}}, Kind.BUSY),
+        (200, {"detail": {"error": {"statusCode": 429}}}, Kind.BUSY),
+        (200, {"choices": None, "base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, Kind.BUSY),
+        (200, {"error": {"message": "Rate limit exceeded, please slow down"}}, Kind.BUSY),
+        (200, {"choices": [{"finish_reason": "stop", "message": {"content": "8 6", "error": "died"}}]}, Kind.BROKEN),
+        (200, {"object": "chat.completion.chunk", "choices": [{"message": {"content": "9 1"}}]}, Kind.BROKEN),
+        (200, {"choices": [{"finishReason": "MAX_TOKENS", "message": {"content": "9 1"}}]}, Kind.CUT),
+        (200, {"choices": [{"message": {"content": "9 1", "finish_reason": "length"}}]}, Kind.CUT),
+        (200, {"finish_reason": "length", "choices": [{"message": {"content": "9 1"}}]}, Kind.CUT),
+        (200, {"status": "incomplete", "choices": [{"message": {"content": "9 1"}}]}, Kind.CUT),
     ],
 )
 def test_a_response_is_one_of_the_kinds(status, body, kind):
@@ -135,6 +150,9 @@ def test_a_limit_that_was_used_up_is_a_cut_whatever_the_finish_reason(finish, wr
         ({"stop_reason": 151645}, Kind.REPLY),
         ({"finish_details": {"type": "max_tokens"}}, Kind.CUT),
         ({"truncated": True}, Kind.CUT),
+        ({"stopped_limit": True}, Kind.CUT),
+        ({"stop_type": "limit"}, Kind.CUT),
+        ({"provider_specific_fields": {"native_finish_reason": "MAX_TOKENS"}}, Kind.CUT),
     ],
 )
 def test_what_is_said_beside_a_finish_reason_counts_where_it_is_worse(beside, kind):

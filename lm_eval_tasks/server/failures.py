@@ -113,13 +113,15 @@ def failure(status: int, error: dict[str, Any], headers: Mapping[str, str]) -> O
 
 def inner_error(error: dict[str, Any], headers: Mapping[str, str]) -> Outcome:
     """An error object inside a 200: by its code where that is a status or tells one, else broken."""
-    for value in (error.get("code"), error.get("status"), error.get("http_status")):
-        if isinstance(value, (int, str)) and re.fullmatch("[345][0-9]{2}", str(value)):
-            return failure(int(value), error, headers)
+    for value in map(error.get, _CODES):
+        if found := re.fullmatch(r"([345][0-9]{2})(\.0)?", str(value)):
+            return failure(int(found[1]), error, headers)
     named = f"{error.get('code')} {error.get('type')} {error.get('status')}".lower()
     for pattern, status in _STATUS_OF.items():
         if re.search(pattern, named):
             return failure(status, error, headers)
+    if _THROTTLED.search(_words(error).lower()):
+        return failure(429, error, headers)
     return Outcome(
         Kind.BROKEN, reason="an error instead of a reply", words=_words(error), status=200, code=_code(error)
     )
@@ -155,23 +157,37 @@ def wait_of(headers: Mapping[str, str]) -> float | None:
     return None
 
 
+_CODES = ("code", "status", "http_status", "status_code", "statusCode", "error_code", "errorCode", "type", "__type")
+_SAYS = ("message", "detail", "msg", "error_msg", "status_msg", "title")
+
+
 def error_in(data: Any) -> dict[str, Any] | None:
     """The error that an object carries, in any of the usual places."""
     data = data[0] if isinstance(data, list) and data else data
     if not isinstance(data, dict):
         return None
-    error = data.get("error")
+    beside = {name: data[name] for name in _CODES if data.get(name)}
+    error = data.get("error") or data.get("errors")
+    error = next(filter(None, error), error) if isinstance(error, list) else error
     if isinstance(error, dict):
-        none = set(error) <= {"code", "type", "param", "status", "message", "msg"} and not any(error.values())
-        return None if none else {**error, "param": error.get("param")}
+        if isinstance(error.get("error"), dict):
+            return error_in(error)
+        none = set(error) <= {*_CODES, *_SAYS, "param"} and not any(error.values())
+        return None if none else {**error, "message": _said(error), "param": error.get("param")}
     if error:  # a text, or whatever else somebody puts there
-        return {**{k: data.get(k) for k in ("code", "type", "status")}, "message": error}
-    if data.get("object") == "error" or ("choices" not in data and ("message" in data or "detail" in data)):
-        return {
-            **{k: data.get(k) for k in ("code", "type", "__type")},
-            "message": data.get("message", data.get("detail")),
-        }
+        return {**beside, "message": _said(data) if error is True else error}
+    if data.get("choices"):
+        return None
+    for inner in (data.get("detail"), data.get("base_resp")):
+        if isinstance(inner, dict) and (found := error_in(inner)):
+            return found
+    if data.get("object") == "error" or any(name in data for name in _SAYS):
+        return {**beside, "message": _said(data)}
     return None
+
+
+def _said(data: dict[str, Any]) -> Any:
+    return next((data[name] for name in _SAYS if data.get(name)), None)
 
 
 def _code(error: dict[str, Any]) -> str:
