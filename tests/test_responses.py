@@ -75,6 +75,8 @@ def test_a_finish_reason_is_told_however_it_is_spelled(kind, spellings):
         (421, "", Kind.LOST),
         (424, "", Kind.LOST),
         (400, {"__type": "ThrottlingException", "message": "slow down"}, Kind.BUSY),
+        (403, {"error": {"code": 403, "errors": [{"reason": "rateLimitExceeded"}]}}, Kind.BUSY),
+        (403, {"error": {"code": 403, "details": [{"reason": "RATE_LIMIT_EXCEEDED"}]}}, Kind.BUSY),
         (429, {"error": {"type": "exceeded_current_quota_error", "message": "suspended"}}, Kind.HOPELESS),
         (429, {"error": {"code": "1113", "message": "\u60a8\u7684\u8d26\u6237\u5df2\u6b20\u8d39"}}, Kind.HOPELESS),
         (429, {"error": {"code": "rate_limit_exceeded", "message": "Request too large for m (TPM)"}}, Kind.REFUSED),

@@ -191,7 +191,14 @@ def _said(data: dict[str, Any]) -> Any:
 
 
 def _code(error: dict[str, Any]) -> str:
-    return " ".join(str(error[k]) for k in ("code", "type", "status", "__type") if error.get(k))[:200].lower()
+    said = [error.get(name) for name in ("code", "type", "status", "__type")]
+    for one in (*_listed(error.get("errors")), *_listed(error.get("details"))):
+        said.append(one.get("reason") if isinstance(one, dict) else None)
+    return " ".join(str(one) for one in said if one)[:200].lower()
+
+
+def _listed(value: Any) -> list[Any]:
+    return value[:8] if isinstance(value, list) else []
 
 
 def _words(error: dict[str, Any]) -> str:
