@@ -41,9 +41,12 @@ def test_a_reply_that_is_not_whole_is_no_verdict(server, ask, role, finish, tmp_
         assert got == "9 1" and ask.outcomes[0].finish == "length" and ask.outcomes[0].cut
 
 
-def test_half_a_thought_is_kept_and_flagged(server, ask):
-    server.script("model", "<think>hm, a dog")
-    assert ask("model") == ["<think>hm, a dog"] and ask.outcomes[0].finish == "thinking"
+@pytest.mark.parametrize(
+    "begins", ["<think>", "<thinking>", "<seed:think>", "<|channel|>analysis<|message|>", "[THINK]"]
+)
+def test_half_a_thought_is_kept_and_flagged(server, ask, begins):
+    server.script("model", f"{begins}hm, a dog")
+    assert ask("model") == [f"{begins}hm, a dog"] and ask.outcomes[0].finish == "thinking"
 
 
 @both

@@ -203,6 +203,14 @@ def without_reasoning(reply: str) -> str:
     return plain(text)
 
 
+def is_half_a_thought(text: str) -> bool:
+    """Whether a text's last reasoning has no end."""
+    last = None
+    for last in _THOUGHT.finditer(text):
+        pass
+    return last is not None and not (last["answer"] or last["end"] or last["end_too"])
+
+
 def plain(text: str) -> str:
     """Text without invisible characters and without tokens or bare tags, and with full-width signs as usual ones."""
     text = _ROLE.sub("\n", text) if "<" in text or "[" in text else text
