@@ -33,6 +33,8 @@ def refusing(field, status=400, words="Unrecognized request argument supplied: {
         ("seed", 400, "Unrecognized request argument supplied: {}"),
         ("stop", 500, "Internal Server Error"),
         ("stop", 400, "unexpected keyword"),
+        ("temperature", 200, "'{}' is not supported"),
+        ("seed", 404, "No endpoint supports {}"),
         ("max_tokens", 400, "Unsupported parameter: '{}'. Use 'max_completion_tokens' instead."),
     ],
 )

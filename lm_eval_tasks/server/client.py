@@ -88,7 +88,7 @@ class Client(Connection):
             while True:
                 if self.stopped is not None:
                     return lost(NOT_ASKED)
-                outcome = await self.negotiation.ask(request, send, again=tried > 0)
+                outcome = await self.negotiation.ask(request, send, again=tried + broken > 0)
                 if outcome.kind is Kind.BROKEN:
                     broken += 1
                     if broken < min(BROKEN_TRIES, tries or BROKEN_TRIES) and (again is None or again(outcome)):

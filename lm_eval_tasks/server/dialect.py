@@ -89,7 +89,7 @@ def next_to_give_up(outcome: Outcome, request: dict[str, Any], given_up: Collect
     if outcome.reason in (FILTERED, TOO_LONG):
         return None
     open_ones = [f for f in _NAMED if f not in given_up and can_give_up(request, f)]
-    if outcome.kind in (Kind.REFUSED, Kind.CUT) or outcome.status >= 500:
+    if outcome.kind in (Kind.REFUSED, Kind.CUT, Kind.BROKEN) or outcome.status >= 500:
         for field in open_ones:
             if _NAMED[field].search(f"{outcome.code} {outcome.words}"):
                 return field

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from lm_eval_tasks.server.keys import without_keys
-from lm_eval_tasks.server.outcome import FILTERED, TOO_LONG, Kind, Outcome
+from lm_eval_tasks.server.outcome import FILTERED, NO_STATUS, TOO_LONG, Kind, Outcome
 
 QUOTED = 600
 """Characters of a server's words that are kept."""
@@ -122,9 +122,7 @@ def inner_error(error: dict[str, Any], headers: Mapping[str, str]) -> Outcome:
             return failure(status, error, headers)
     if _THROTTLED.search(_words(error).lower()):
         return failure(429, error, headers)
-    return Outcome(
-        Kind.BROKEN, reason="an error instead of a reply", words=_words(error), status=200, code=_code(error)
-    )
+    return Outcome(Kind.BROKEN, reason=NO_STATUS, words=_words(error), status=200, code=_code(error))
 
 
 _STATUS_OF = {

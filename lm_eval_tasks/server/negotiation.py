@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from lm_eval_tasks.server.dialect import EFFECT, adapted, can_give_up, named_limit, next_to_give_up
-from lm_eval_tasks.server.outcome import FILTERED, Kind, Outcome
+from lm_eval_tasks.server.outcome import FILTERED, NO_STATUS, Kind, Outcome
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
-_MAY_CONCERN_A_FIELD = (400, 415, 422, 500, 501)
-"""Statuses with which servers refuse a field of a request."""
+_FAULTS = (500, 501, 502)
+"""Statuses of faults with which servers refuse a field of a request."""
 
 Send = Callable[[dict[str, Any]], Awaitable[Outcome]]
 """Makes one request of a body."""
@@ -50,7 +50,7 @@ class Negotiation:
             within = await self._within_limit(request, spoken, send, outcome)
             if within is not None:
                 return within
-            if outcome.status not in _MAY_CONCERN_A_FIELD or outcome.answered or outcome.kind is Kind.HOPELESS:
+            if not _may_concern_a_field(outcome):
                 return outcome
             if outcome.status >= 500 and not self._may_guess(request, outcome):
                 return outcome
@@ -94,7 +94,9 @@ class Negotiation:
         """
         without, outcome, guessed = set(spoken), refusal, False
         while (name := next_to_give_up(outcome, request, without, guess)) is not None:
-            guessed |= outcome.status >= 500 or next_to_give_up(outcome, request, without, guess=False) is None
+            guessed |= (
+                outcome.kind is not Kind.REFUSED or next_to_give_up(outcome, request, without, guess=False) is None
+            )
             without.add(name)
             outcome = await self._send(request, without, send)
             if outcome.answered:
@@ -119,3 +121,9 @@ class Negotiation:
             said = refusal.words[:200]
             log.warning("%s refused a part of the request; %s. It said: %s", self._who, EFFECT[name], said)
         self.given_up |= frozenset(without)
+
+
+def _may_concern_a_field(outcome: Outcome) -> bool:
+    if outcome.kind is Kind.REFUSED:
+        return outcome.status != 413
+    return outcome.status in _FAULTS or (outcome.kind is Kind.BROKEN and outcome.reason == NO_STATUS)

@@ -27,6 +27,7 @@ from typing import Any
 
 FILTERED = "content filter"
 TOO_LONG = "context too long"
+NO_STATUS = "an error instead of a reply"
 
 
 class Kind(Enum):
