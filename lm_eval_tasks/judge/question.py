@@ -205,10 +205,10 @@ def without_reasoning(reply: str) -> str:
 
 def is_half_a_thought(text: str) -> bool:
     """Whether a text's last reasoning has no end."""
-    last = None
-    for last in _THOUGHT.finditer(text):
-        pass
-    return last is not None and not (last["answer"] or last["end"] or last["end_too"])
+    ends = True
+    for mark in _THOUGHT.finditer(text):
+        ends = bool(mark["answer"] or mark["end"] or mark["end_too"])
+    return not ends
 
 
 def plain(text: str) -> str:

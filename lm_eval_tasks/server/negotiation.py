@@ -14,6 +14,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")
 
 _FAULTS = (500, 501, 502)
 """Statuses of faults with which servers refuse a field of a request."""
+_OF_ANOTHER_KIND = (403, 404, 405)
+"""Statuses that concern a field only where they name it."""
 
 Send = Callable[[dict[str, Any]], Awaitable[Outcome]]
 """Makes one request of a body."""
@@ -82,7 +84,9 @@ class Negotiation:
     def _may_guess(self, request: dict[str, Any], refusal: Outcome) -> bool:
         """Whether a refusal that names no field may still be due to one: no request with such fields was answered."""
         untaken = set(request) - self._taken - self.given_up
-        return any(can_give_up(request, name) for name in untaken) and refusal.fingerprint not in self._guessed
+        if refusal.status in _OF_ANOTHER_KIND or refusal.fingerprint in self._guessed:
+            return False
+        return any(can_give_up(request, name) for name in untaken)
 
     async def _otherwise(
         self, request: dict[str, Any], spoken: frozenset[str], send: Send, refusal: Outcome, guess: bool
