@@ -51,7 +51,9 @@ def _same(key: str, value: Any, own: JudgeSettings) -> bool:
     """Whether a stored value is what this user's settings say anyway, or harmless."""
     if value is False or value == "false":  # no cache
         return True
-    field, mine = JudgeSettings.model_fields.get(key), getattr(own, key, None)
+    mine = getattr(own, key, None)
+    if key == "judge_cache" and value is JudgeSettings.model_fields[key].default:  # the user's own file
+        return True
     if key == "judge_base_url" and isinstance(value, str):
         value = value.rstrip("/").removesuffix("/chat/completions")
-    return value == mine or str(value) == str(mine) or (field is not None and value == field.default)
+    return value == mine or str(value) == str(mine)
