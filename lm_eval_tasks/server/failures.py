@@ -80,6 +80,8 @@ def failure(status: int, error: dict[str, Any], headers: Mapping[str, str]) -> O
     words, code = _words(error), _code(error)
     about: dict[str, Any] = {"words": words, "status": status, "code": code}
     reason = f"HTTP {status}"
+    if status < 300 or status == 304:  # no status of an answer
+        return Outcome(Kind.LOST, reason=reason, **about)
     if status < 400:
         about["words"] = words or as_text((headers.get("location") or "").encode("utf-8", "replace"))
         return Outcome(Kind.HOPELESS, reason=reason, remedy=_REMEDY[3], **about)
@@ -114,7 +116,7 @@ def failure(status: int, error: dict[str, Any], headers: Mapping[str, str]) -> O
 def inner_error(error: dict[str, Any], headers: Mapping[str, str]) -> Outcome:
     """An error object inside a 200: by its code where that is a status or tells one, else broken."""
     for value in map(error.get, _CODES):
-        if found := re.fullmatch(r"([345][0-9]{2})(\.0)?", str(value)):
+        if found := re.fullmatch(r"([45][0-9]{2})(\.0)?", str(value)):
             return failure(int(found[1]), error, headers)
     named = f"{error.get('code')} {error.get('type')} {error.get('status')}".lower()
     for pattern, status in _STATUS_OF.items():
