@@ -154,6 +154,7 @@ def test_a_limit_that_was_used_up_is_a_cut_whatever_the_finish_reason(finish, wr
         ({"stop_reason": "\n\n"}, Kind.REPLY),
         ({"stop_reason": 151645}, Kind.REPLY),
         ({"finish_details": {"type": "max_tokens"}}, Kind.CUT),
+        ({"status": "in_progress"}, Kind.BROKEN),
         ({"truncated": True}, Kind.CUT),
         ({"stopped_limit": True}, Kind.CUT),
         ({"stop_type": "limit"}, Kind.CUT),

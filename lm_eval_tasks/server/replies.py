@@ -110,7 +110,7 @@ def _ending(spelled: Any, beside: list[str]) -> Kind:
     return kind
 
 
-_FAULT = re.compile("error|fail|fault|abort|cancel|malformed|time.?out|timed|interrupt|disconnect")
+_FAULT = re.compile("error|fail|fault|abort|cancel|malformed|time.?out|timed|interrupt|disconnect|progress|pending")
 
 
 def _errors(place: dict[str, Any]) -> dict[str, Any]:
