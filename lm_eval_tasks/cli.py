@@ -56,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _say(what: object) -> None:
     from lm_eval_tasks.server.keys import without_keys
 
-    print(f"lm-eval-tasks: {without_keys(' '.join(str(what).split()))}", file=sys.stderr)
+    said = " ".join(str(what).split()) or type(what).__name__  # asyncio's TimeoutError says nothing
+    print(f"lm-eval-tasks: {without_keys(said)}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
@@ -107,7 +108,8 @@ class JudgeSettings(BaseModel):
         for name in value if isinstance(value, dict) else ():
             if name in ("messages", "model", "stream", "n"):
                 raise ValueError(f"must not set {name!r}, which the pack sets itself")
-            if re.search(r"(?i)api_?key|authorization|password|secret", str(name)):
+        for name in _names_in(value):
+            if re.search(r"(?i)(api|access|private)[-_]?key|authorization|password|secret|credential", name):
                 raise ValueError(f"must not hold {name!r}: it is written to the results; use a key variable")
         return value
 
@@ -277,9 +279,18 @@ def _in_environment(key: str) -> bool:
     return bool(os.environ.get(ENV_PREFIX + key.upper()))
 
 
+def _names_in(value: Any) -> Iterator[str]:
+    """The names of all fields of JSON data, however deep."""
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        yield str(name)
+        yield from _names_in(inner)
+    for inner in value if isinstance(value, list) else ():
+        yield from _names_in(inner)
+
+
 def _problem(detail: Any) -> str:
     key = str(detail["loc"][0]) if detail["loc"] else "settings"
     shown = json.dumps(detail["input"], default=str)
-    if key == "judge_api_key_env" or (key == "judge_base_url" and re.search("[@?#]", shown)):
+    if key in ("judge_api_key_env", "judge_extra_body") or (key == "judge_base_url" and re.search("[@?#]", shown)):
         shown = "..."  # it may hold a key or a password
     return f"{key}={shown}: {detail['msg'].removeprefix('Value error, ')}"

@@ -189,12 +189,17 @@ def sparse(path, head=b"", size=10 << 30):
     return path
 
 
+COUNTED = b"\xff\xfb\x90\x64" + bytes(32) + b"Xing" + struct.pack(">III", 3, 10, 417) + bytes(365)
+"""A frame of MP3 that counts ten and claims the bytes of one."""
+
 HOSTILE = {
     "a sparse WAV of 10 GB": (lambda p: sparse(p, wav(data=b"", claimed=0)), "too big"),
     "a sparse file of 10 GB": (sparse, "too big"),
     "a gigabyte of RIFF without samples": (lambda p: sparse(p, wav(data=b"")[:-8], 1 << 30), "undecodable|header only"),
     "a WAV at 1 Hz": (lambda p: soundfile.write(p, np.zeros(8000), 1, format="WAV"), "longer than 600 s"),
     "hours in a small FLAC": (lambda p: soundfile.write(p, np.zeros(8000 * 3600), 8000, format="FLAC"), "longer than"),
+    "an MP3 with a tail of marks": (lambda p: p.write_bytes(COUNTED + b"\xff" * (16 << 20)), "undecodable"),
+    "tags without an end": (lambda p: p.write_bytes(b"ID3\4\0\0\0\0\0\0" * (1 << 20)), "undecodable"),
     "a pipe": (os.mkfifo, "unreadable .a pipe, not a file"),
     "a device": (lambda p: p.symlink_to("/dev/zero"), "unreadable .a device, not a file"),
 }

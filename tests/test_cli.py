@@ -70,18 +70,23 @@ def test_wrong_use_is_one_line_and_status_2(arguments, told, capsys, tmp_path, m
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "told", "status"),
     [
-        (PermissionError(13, "Permission denied", "/meta.json"), "[Errno 13] Permission denied: '/meta.json'"),
-        (ModuleNotFoundError("No module named 'torch'", name="torch"), "the package torch is missing: pip install it"),
+        (PermissionError(13, "Permission denied", "/meta.json"), "[Errno 13] Permission denied: '/meta.json'", 2),
+        (
+            ModuleNotFoundError("No module named 'torch'", name="torch"),
+            "the package torch is missing: pip install it",
+            2,
+        ),
+        (TimeoutError(), "TimeoutError", 1),
     ],
 )
-def test_a_file_or_package_that_is_not_to_be_had_is_one_line_too(capsys, monkeypatch, error, told):
+def test_a_file_or_package_that_is_not_to_be_had_is_one_line_too(capsys, monkeypatch, error, told, status):
     def refuse(*_: object) -> Path:
         raise error
 
     monkeypatch.setattr(hub, "fetch", refuse)
-    assert status_of("fetch", "air_bench_chat") == 2
+    assert status_of("fetch", "air_bench_chat") == status
     assert capsys.readouterr().err == f"lm-eval-tasks: {told}\n"
 
 

@@ -99,6 +99,7 @@ TOKENS = (
 TOKENS += (
     " </s> <bos> <start_of_turn> <unused94> <tool_call> <think> </think> </seed:think> [/THINK] <think\u00a0a='2'>"
 )
+TOKENS += " [|assistant|] [|endofturn|] [e~[ ]~b] ]~!b[ <seed:bos> <EOS_TOKEN> <PAD> <SPECIAL_12>"
 
 
 @pytest.mark.parametrize("token", TOKENS.split(" "))

@@ -110,6 +110,7 @@ def test_each_server_gets_its_own_key(runs, monkeypatch):
         ({"base_url": "https://h/v1?subscription-key=abc123456"}, "abc123456"),
         ({"auth_token": "abc123456"}, "abc123456"),
         ({"client": {"api_key": "abc123456"}}, "abc123456"),
+        ({"aws_secret_access_key": "abc123456"}, "abc123456"),
         ({"client": [{"openai-api-key": "abc123456"}]}, "abc123456"),
     ],
 )

@@ -15,7 +15,6 @@ from stored_runs import DOCS, judging, kept, results, samples_file
 
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.runs.made import made_with
-from lm_eval_tasks.settings import OPENAI_BASE_URL
 
 SPEECH = f"{ALL}_speech_QA"
 ODD = ("--gen_kwargs", "temperature=0.7,max_gen_toks=33", "--system_instruction", "Be brief.", "--limit", "0.5")
@@ -175,8 +174,7 @@ def test_a_folder_decides_neither_addresses_nor_files_nor_keys(runs, monkeypatch
     monkeypatch.setenv("LM_EVAL_TASKS_JUDGE_BASE_URL", runs.server.url())  # so that only the edited key is asked for
     file = next(out.rglob("results_*.json"))
     written = file.read_text(encoding="utf-8")
-    asked = [*OF_THE_USER.items(), ("judge_base_url", OPENAI_BASE_URL)]  # which is not where this user's key belongs
-    for (key, value), nested in itertools.product(asked, (False, True)):
+    for (key, value), nested in itertools.product(OF_THE_USER, (False, True)):
         edited = json.loads(written)
         for config in edited["configs"].values():
             (config["metadata"].setdefault(ALL, {}) if nested else config["metadata"])[key] = value
@@ -188,13 +186,14 @@ def test_a_folder_decides_neither_addresses_nor_files_nor_keys(runs, monkeypatch
         assert runs.server.calls("judge") == 0 and not (runs.folder / "anywhere.sqlite").exists()
 
 
-OF_THE_USER = {
-    "judge_base_url": "http://192.0.2.1/v1",
-    "judge_api_key_env": "AWS_SECRET_ACCESS_KEY",
-    "judge_cache": "anywhere.sqlite",
-    "judge_prompt": "/etc/passwd",
-    "judge_extra_body": {"n": 2},
-}
+OF_THE_USER = [
+    ("judge_base_url", "http://192.0.2.1/v1"),
+    ("judge_base_url", "https://api.openai.com/v1"),  # the default, but not where this user's key belongs
+    ("judge_api_key_env", "AWS_SECRET_ACCESS_KEY"),
+    ("judge_cache", "anywhere.sqlite"),
+    ("judge_prompt", "/etc/passwd"),
+    ("judge_extra_body", {"n": 2}),
+]
 
 
 def test_what_this_command_or_environment_says_needs_no_trust(runs, monkeypatch):

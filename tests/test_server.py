@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+import uuid
 
 import pytest
 from conftest import QUESTION, questions
@@ -39,9 +41,12 @@ def test_a_reply_that_is_not_whole_is_no_verdict(server, ask, role, finish, tmp_
         assert got == "9 1" and ask.outcomes[0].finish == "length" and ask.outcomes[0].cut
 
 
-def test_half_a_thought_is_kept_and_flagged(server, ask):
-    server.script("model", "<think>hm, a dog")
-    assert ask("model") == ["<think>hm, a dog"] and ask.outcomes[0].finish == "thinking"
+@pytest.mark.parametrize(
+    "begins", ["<think>", "<thinking>", "<seed:think>", "<|channel|>analysis<|message|>", "[THINK]"]
+)
+def test_half_a_thought_is_kept_and_flagged(server, ask, begins):
+    server.script("model", f"{begins}hm, a dog")
+    assert ask("model") == [f"{begins}hm, a dog"] and ask.outcomes[0].finish == "thinking"
 
 
 @both
@@ -119,12 +124,22 @@ def test_one_403_or_404_among_successes_concerns_that_doc_alone(server, ask, rol
 
 
 @both
-def test_equal_refusals_end_the_run_after_the_first_eight_and_those_in_flight(server, ask, role):
-    server.script(role, refused(400, "At most 0 audio(s) may be provided in one prompt."))
+@pytest.mark.parametrize("named", ["", "{uuid}: ", "[req_{uuid}] "])
+def test_equal_refusals_end_the_run_after_the_first_eight_and_those_in_flight(server, ask, role, named):
+    words = named + "At most 0 audio(s) may be provided in one prompt."
+    server.script(role, lambda asked: refused(400, words.replace("{uuid}", str(uuid.uuid4()))))
     assert ask(role, 100, **({"judge_concurrency": 4} if role == "judge" else {})) == [None] * 100
     assert server.calls(role) <= 8 + 4 + 4  # the last: one refusal is tried with fewer fields
     told = ask.judge.stopped if role == "judge" else str(ask.outcomes[0])
     assert "At most 0 audio(s)" in told
+
+
+@both
+def test_refusals_of_everything_end_the_run_though_no_two_are_alike(server, ask, role):
+    words = iter("".join(letters) for letters in itertools.product("abcdefgh", repeat=4))
+    server.script(role, lambda asked: refused(400, next(words)))
+    assert ask(role, 200, **({"judge_concurrency": 2} if role == "judge" else {"num_concurrent": 2})) == [None] * 200
+    assert server.calls(role) <= 4 * (32 + 2)  # each is tried with fewer fields
 
 
 @both

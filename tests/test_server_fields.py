@@ -9,6 +9,9 @@ from conftest import QUESTION
 from server_roles import both
 from servers import refused
 
+from lm_eval_tasks.server import failures
+from lm_eval_tasks.server.dialect import named_limit
+
 
 @both
 def test_a_fault_of_the_server_that_names_a_field_and_passes_teaches_nothing(server, ask, role, quick):
@@ -33,6 +36,8 @@ def refusing(field, status=400, words="Unrecognized request argument supplied: {
         ("seed", 400, "Unrecognized request argument supplied: {}"),
         ("stop", 500, "Internal Server Error"),
         ("stop", 400, "unexpected keyword"),
+        ("temperature", 200, "'{}' is not supported"),
+        ("seed", 404, "No endpoint supports {}"),
         ("max_tokens", 400, "Unsupported parameter: '{}'. Use 'max_completion_tokens' instead."),
     ],
 )
@@ -65,6 +70,20 @@ def test_a_named_limit_caps_that_call_alone(server, ask, role, words):
     assert ask(role, 2) == ["8 6"] * 2
     assert {asked.body["max_tokens"] for asked in server.asked[role]} == {64, 1024 if role == "judge" else 256}
     assert (ask.outcomes[0].dialect if role == "judge" else ask.outcomes[0].without) in ([], ())
+
+
+@pytest.mark.parametrize(
+    ("words", "limit"),
+    [
+        ("max_tokens must be at most 1,024", 1024),
+        ("Range of max_tokens should be [1,512]", 512),
+        ("max_tokens: 4096 > 1,000, which is the maximum for m-3-20240307", 1000),
+        ("max_new_tokens must be <= 512. Given: 4096", 512),
+        ("Expected max_completion_tokens <= 512 (request 7f3-81)", 512),
+    ],
+)
+def test_a_limit_is_read_as_a_server_writes_it(words, limit):
+    assert named_limit(failures.failure(400, {"message": words}, {}), 4096) == limit
 
 
 def test_a_number_beside_a_refused_field_is_no_limit(server, ask):

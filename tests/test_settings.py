@@ -106,6 +106,7 @@ def test_a_value_out_of_range_is_refused_with_its_key(key):
         *(("judge_base_url", f"http://{rest}", "judge_base_url") for rest in ("user:hunter2@h/v1", "h/v1?key=hunter2")),
         ("judge_base_url", "http://h/v1#hunter2", "judge_base_url"),
         ("judge_api_key_env", "sk-hunter2", "judge_api_key_env"),
+        ("judge_extra_body", {"provider": [{"access_key": "sk-hunter2"}]}, "judge_extra_body"),
         *((key, "sk-hunter2", "JUDGE_API_KEY") for key in ("judge_api_key", "judge_key", "judge_token")),
     ],
 )

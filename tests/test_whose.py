@@ -23,6 +23,32 @@ def test_one_models_answers_are_never_filed_under_anothers_name(airbench_server,
         assert all(answer.startswith(f"{model}: ") for answer in answers)
 
 
+@pytest.mark.parametrize(
+    ("options", "same"),
+    [
+        ({"base_url": "?deployment=two&api-version=1"}, False),
+        ({"base_url": "?api-version=2&code=a-new-key"}, True),
+        ({"seed": 7}, False),
+        ({"think_end_token": "</think>"}, False),
+    ],
+)
+def test_what_makes_another_model_of_the_same_name_is_asked_anew(airbench_server, make_data, tmp_path, options, same):
+    server, root = airbench_server, make_data(speech_QA=2)
+    address = f"{server.url('model')}/chat/completions"
+    for given in ({}, options):
+        server.forget()
+        model = {**given, "base_url": address + given.get("base_url", "")}
+        run(
+            server,
+            root,
+            SPEECH_QA,
+            options={"use_cache": str(tmp_path / "answers")},
+            model=model,
+            kind="audio-chat-completions",
+        )
+    assert server.calls("model") == (0 if same else 2)
+
+
 @pytest.mark.parametrize("kind", ["audio-chat-completions", "local-chat-completions"])
 def test_answers_are_kept_by_the_content_of_their_clips(airbench_server, make_data, tmp_path, kind):
     server, root = airbench_server, make_data(speech_QA=3)

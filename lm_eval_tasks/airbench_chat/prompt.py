@@ -72,7 +72,7 @@ class JudgePrompt(Wording):
 _NUMBER = r"[\"']?((?:0[0-9]?|[1-9][0-9]{0,2})(?:\.[0-9]{1,6})?)[\"']?(?: ?/ ?10(?:\.0)?)?"
 _LABEL = (
     r"(?:[-\u2022] )?(?:the )?(?:(?:score|rating) (?:of|for) )?(?:assistant|answer|response)[ _]?([12])(?:['\u2019]?s)?"
-    r"(?: ?(?:answer|score|rating))? ?[:=] ?"
+    r"(?: ?(?:answer|score|rating))?(?: ?[:=] ?| [-\u2013\u2014] )"
 )
 _ONE = re.compile(_NUMBER)
 _LISTED = f"{_NUMBER} ?[,; ] ?{_NUMBER}"
@@ -82,17 +82,17 @@ _LABELLED = re.compile(rf"{_LABEL}{_NUMBER}[.,;]?", re.IGNORECASE)
 _BOTH_LABELLED = re.compile(rf"{_LABEL}{_NUMBER}[,;.]?(?: and)? {_LABEL}{_NUMBER}\.?", re.IGNORECASE)
 _LEAD_IN = re.compile(
     r"(?:[^:=]{0,60}\b(?:final|verdict|overall|correct\w*|revis\w*|actual\w*)\b[^:=]{0,60}|(?:(?:my|the|so|new) )*"
-    r"(?:scores?|ratings?)) ?[:=] ?",
+    r"(?:scores?|ratings?|answer|result|output|so|thus|hence)) ?[:=] ?",
     re.IGNORECASE,
 )
 """What a verdict further down is announced with; other words before a colon and two numbers are explanation."""
 _SECOND_THOUGHT = re.compile(
     r"\b(?:final|verdict|overall|correct\w*|revis\w*|actual\w*|scores?|ratings?|wait|sorry|oops|apolog\w*|mistake\w*|"
     r"swap\w*|revers\w*|switch\w*|meant?|should|instead|rather|updat\w*|chang\w*|adjust\w*|amend\w*|reflection|"
-    r"re-?consider\w*|re-?think\w*|re-?evaluat\w*)\b",
+    r"second thoughts?|re-?consider\w*|re-?think\w*|re-?evaluat\w*)\b",
     re.IGNORECASE,
 )
-_AT_END = re.compile(rf"(?<![\w.,/:-])[\[(\"']?{_NUMBER}(?:, | ){_NUMBER}[\])\"']?[.!]?$")
+_AT_END = re.compile(rf"(?<![\w.,/:-])[\[(\"']?{_NUMBER}(?:, | ){_NUMBER}[\])\"']?[.!]?(?: ?\([^()]{{0,40}}\))?$")
 """With a word of the line before it, two numbers that a line ends with may take the first ones back."""
 _OWN_TAG = re.compile(
     r"<([A-Za-z][\w:-]{0,40})>\s{0,9}[\"']?[0-9]{1,3}(?:\.[0-9]{1,6})?(?: ?/ ?10)?[\"']?\s{0,9}(?:<|\Z)"
@@ -102,6 +102,7 @@ _OBJECT = re.compile(r"\{[^{}]*\}")
 _KEY = re.compile(
     r"(?:scores?|ratings?)?(?:of|for)?(?:the)?(?:assistant|answer|response)?([12])s?(?:answer)?(?:score|rating)?"
 )
+_BULLET = re.compile(r"^[>#\u2022\u00b7=-]{1,4}>? (?! )")
 _EMPHASIS = re.compile(r"(?<![0-9*`])[*`]+|[*`]+(?![0-9*`])|(?<![0-9_])__|__(?![0-9_])")
 """Bold and code marks, never one between two digits."""
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w \t-]*$", re.MULTILINE)
@@ -179,14 +180,15 @@ def _verdict_at(lines: list[str], at: int) -> tuple[_Scores | None, int]:
 
 def _differs(lines: list[str], at: int, scores: _Scores) -> bool:
     """Whether a line of the explanation is a verdict of its own, announced as one or not, with other scores."""
-    if labelled := _LABELLED.fullmatch(lines[at]):
+    line = _BULLET.sub("", lines[at])
+    if labelled := _LABELLED.fullmatch(line):
         return float(labelled[2]) != scores[int(labelled[1]) - 1]
-    lead_in = _LEAD_IN.match(lines[at])
+    lead_in = _LEAD_IN.match(line)
     for start in (0, lead_in.end()) if lead_in else (0,):
-        found, _ = _verdict_at([lines[at][start:], *lines[at + 1 : at + 60]], 0)
+        found, _ = _verdict_at([line[start:], *lines[at + 1 : at + 60]], 0)
         if found and found != scores and _in_range(found):
             return True
-    end = _AT_END.search(lines[at][-40:]) if _SECOND_THOUGHT.search(lines[at][-300:]) else None
+    end = _AT_END.search(line[-80:]) if _SECOND_THOUGHT.search(line[-300:]) else None
     return end is not None and (float(end[1]), float(end[2])) != scores
 
 

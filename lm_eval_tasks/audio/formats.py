@@ -6,6 +6,7 @@ libsndfile takes a truncated file for a shorter one, so that the sizes which a h
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import struct
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ _PLACEHOLDER = 0x7F000000
 _WINDOW = 1 << 20  # bytes that are searched at once
 _MOST_CHUNKS = 1000
 _AU = (b".snd", b"dns.")
+_MOST_PAGES = 200_000  # of an Ogg file: an hour has some 3,600 to 180,000
 _W64 = bytes.fromhex("f3acd3118cd100c04f8edb8a")
 
 
@@ -124,7 +126,7 @@ def _read(file: io.FileIO, offset: int, count: int) -> bytes:
 def _after_tags(file: io.FileIO, size: int) -> int:
     """Where the audio begins: behind as many ID3 tags as there are, whose sizes have 7 bits a byte."""
     start = 0
-    while start < size:
+    for _ in range(_MOST_CHUNKS):
         head = _read(file, start, 10)
         if head[:3] != b"ID3" or len(head) < 10 or max(head[6:10]) > 127:
             break
@@ -181,7 +183,9 @@ def _ogg(file: io.FileIO, start: int, size: int) -> tuple[bool, tuple[int, ...]]
     That is at a page that begins a stream and does not follow another such page.
     """
     position, parts, beginning = start, [], True
-    while position < size and len(parts) < _MOST_CHUNKS:
+    for _ in range(_MOST_PAGES):
+        if position >= size or len(parts) >= _MOST_CHUNKS:
+            break
         head = _read(file, position, 27 + 255)
         if head[:5] != b"OggS\0":
             found = _read(file, position, 1 << 17).find(b"OggS\0", 1)
@@ -278,16 +282,15 @@ def _mpeg_goes_on(file: io.FileIO, start: int, at: int, size: int) -> bool:
     """
     kind = _mpeg_kind(_read(file, start, 4))
     rest = _read(file, at, max(0, size - at))
-    place = rest.find(b"\xff")
-    while place >= 0:
-        position, frames = place, 0
+    for found in itertools.islice(_MPEG_HEAD.finditer(rest), _MOST_PLACES):
+        place = position = found.start()
+        frames = 0
         while frames < _IN_A_ROW and (length := _mpeg_frame(rest[position : position + 4])):
             position, frames = position + length, frames + 1
         if frames == _IN_A_ROW:
             if _mpeg_kind(rest[place : place + 4]) != kind:
                 raise BadAudio(SEVERAL)
             return True
-        place = rest.find(b"\xff", place + 1)
     return False
 
 
@@ -296,6 +299,9 @@ def _mpeg_kind(head: bytes) -> tuple[int, int, bool]:
     return head[1] & 0x18, head[2] & 0x0C, head[3] >= 0xC0
 
 
+_MPEG_HEAD = re.compile(rb"\xff[\xe2-\xe5\xf2-\xf5\xfa-\xfd][\x10-\xef]")
+_MOST_PLACES = 100_000
+"""Places that look like a frame's header and of which no other follows; no tag has more."""
 _IN_A_ROW = 8
 """So many headers of frames, each where the one before says that it ends, are no chance."""
 

@@ -64,6 +64,7 @@ def main(arguments: list[str]) -> int:
     config = compat.read_config(parsed)
     keys.know_options(config.model_args)
     keys.know_options(config.metadata)
+    keys.know_options(config.gen_kwargs)
     _check_model(config)
     _note(config)
     if config.output_path:
@@ -181,8 +182,8 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     if tracker.push_results_to_hub or tracker.push_samples_to_hub:
         tracker.recreate_metadata_card()
     print(
-        f"{config.model} ({masked(config.model_args)}), gen_kwargs: ({config.gen_kwargs}), limit: {config.limit}, "
-        f"num_fewshot: {config.num_fewshot}, batch_size: {config.batch_size}"
+        f"{config.model} ({masked(config.model_args)}), gen_kwargs: ({masked(config.gen_kwargs)}), "
+        f"limit: {config.limit}, num_fewshot: {config.num_fewshot}, batch_size: {config.batch_size}"
     )
     print(compat.make_table(results))
     if "groups" in results:

@@ -129,6 +129,17 @@ def chat_payload(model: TemplateAPI, messages: list[dict[str, Any]], gen_kwargs:
     )  # which empties the options
 
 
+def shapes_answers(model: LM) -> dict[str, str]:
+    """What a model was given beside its name that makes other answers of it, where that is not lm-eval's default."""
+    lora = getattr(model, "lora_request", None)
+    found = {
+        "seed": getattr(model, "_seed", 1234),
+        "think_end_token": getattr(model, "think_end_token", None),
+        "adapter": getattr(lora, "lora_path", None) or getattr(lora, "lora_local_path", None),
+    }
+    return {name: str(value) for name, value in found.items() if value not in (None, "", 1234)}
+
+
 def keep_answer(model: LM, request: Instance, answer: str) -> None:
     """Store an answer for ``--use_cache`` now, not at the end of the run."""
     model.cache_hook.add_partial("generate_until", request.args, answer)

@@ -8,14 +8,16 @@ import os
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from lm_eval.api.instance import Instance
 
 from lm_eval_tasks.audio.clips import AudioRef, BadAudio, note_hash
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.chat import AudioChat
+from lm_eval_tasks.server.keys import names_a_key
 
 _OWN = ("pretrained", "revision", "peft", "delta", "subfolder")
 """Attributes by which lm-eval's models on this machine tell what was loaded; ``model`` is an object there."""
@@ -29,8 +31,9 @@ _NOTE = "lm-eval-tasks: whose answers these are"
 def identity_of(model: Any) -> dict[str, str]:
     """Class, name and address of a model on a server; class, path and revision of one on this machine.
 
-    A model may tell what it is in an attribute ``identity`` (a text), where that takes more than these. A user name and
-    a query in an address are left out: they may hold keys.
+    A model may tell what it is in an attribute ``identity`` (a text), where that takes more than these. Of an address a
+    user name and parameters that name a key are left out; the others, such as a deployment, are a hash. So are a seed
+    and the end of thinking part of it, where they are set: with them the same model gives other answers.
     """
     found: dict[str, Any] = {"class": type(model).__name__}
     found |= {name: getattr(model, name, None) for name in ("model", "identity", *_OWN)}
@@ -39,10 +42,18 @@ def identity_of(model: Any) -> dict[str, str]:
         parts = urlsplit(url)
         address = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
         found["address"] = address.rstrip("/").removesuffix("/chat/completions")
+        query = sorted(f"{name}={value}" for name, value in parse_qsl(parts.query) if not _says_nothing(name))
+        found["query"] = query and blake2b("&".join(query).encode(), digest_size=8).hexdigest()
+    found |= compat.shapes_answers(model)
     options = getattr(model, "model_args", None)
     if isinstance(options, dict):
         found |= {name: str(options[name]) for name in _OPTIONS if options.get(name)}
     return {name: value for name, value in found.items() if isinstance(value, str) and value}
+
+
+def _says_nothing(parameter: str) -> bool:
+    """Whether a parameter of an address does not tell who answers: a key, or the version of an API."""
+    return names_a_key(parameter) or parameter.endswith("-version")
 
 
 def sign(requests: Iterable[Instance], model: Any) -> None:

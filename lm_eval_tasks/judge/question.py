@@ -133,7 +133,8 @@ _UNKNOWN_THOUGHT = re.compile(
 )
 _TOKEN = re.compile(
     r"""<[|\uff5c][^<>()|\uff5c\s]{1,60}[|\uff5c]?> | <[^<>()|\uff5c\s]{1,60}[|\uff5c]>
-    | <</?SYS>> | \[/?INST\]
+    | <</?SYS>> | \[/?INST\] | \[\|[^\[\]()|\s]{1,40}\|\] | \]~!?b[\[\]] | \[e~\[
+    | </?seed:\w{1,40}> | <(?:[A-Z]{2,20}_TOKEN|PAD|UNK|CLS|SEP|SPECIAL_\d{1,5})>
     | \[/?(?:SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_(?:CALLS|RESULTS|CONTENT)|ARGS|CALL_ID|PREFIX|SUFFIX|MIDDLE)\]
     | \[(?:IMG|IMG_BREAK|IMG_END|AUDIO|BEGIN_AUDIO|TRANSCRIBE|g?MASK|CLS|SEP|PAD|UNK|BOS|EOS)\]
     | </?(?:s|bos|eos|pad|unk|mask|sop|eop|eod|image|audio|video|unused\d{1,4}|[a-z]+(?:_[a-z0-9]+)+)>
@@ -142,7 +143,7 @@ _TOKEN = re.compile(
 )
 """Tokens of chat templates, letter by letter as a server reads them in any text."""
 
-_BRACKET = re.compile(r"[<\[\u25c1]")
+_BRACKET = re.compile(r"[<\[\u25c1]|\]~")
 """How all of them begin; to look for that alone takes a tenth of the time, and most texts have none."""
 
 _INVISIBLE = re.compile(
@@ -201,6 +202,14 @@ def without_reasoning(reply: str) -> str:
     if len(text) > LONGEST_VERDICT:
         raise NoVerdict("longer than was asked for")
     return plain(text)
+
+
+def is_half_a_thought(text: str) -> bool:
+    """Whether a text's last reasoning has no end."""
+    ends = True
+    for mark in _THOUGHT.finditer(text):
+        ends = bool(mark["answer"] or mark["end"] or mark["end_too"])
+    return not ends
 
 
 def plain(text: str) -> str:

@@ -19,6 +19,7 @@ from lm_eval.models.openai_completions import LocalChatCompletion
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.chat import AudioChat
 from lm_eval_tasks.harness.compat import JsonChatStr
+from lm_eval_tasks.judge.question import is_half_a_thought
 from lm_eval_tasks.models.generation import generate
 from lm_eval_tasks.models.missing import break_off_told
 from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
@@ -31,7 +32,6 @@ _END_MARKS = re.compile(r"<\|[^|<>]*\|>|</?s>|<eos>|<end_of_turn>|\[/?INST\]", r
 """Ends of a turn that a chat server's own template applies; some servers refuse every request that names them."""
 
 _REASONING_ALONE = "reply in reasoning_content alone: check the reasoning parser of the model's server"
-_UNFINISHED = re.compile(r"<think\b[^>]*>(?!.*</think\b)|\[THINK\](?!.*\[/THINK\])", re.IGNORECASE | re.DOTALL)
 
 
 @register_model("audio-chat-completions")
@@ -132,4 +132,4 @@ class AudioChatCompletions(LocalChatCompletion):
 
     def _is_half_a_thought(self, text: str, finish: str) -> bool:
         end = self.think_end_token
-        return bool(_UNFINISHED.search(text)) or (bool(end) and finish == "length" and str(end) not in text)
+        return is_half_a_thought(text) or (bool(end) and finish == "length" and str(end) not in text)

@@ -52,7 +52,7 @@ class Client(Connection):
         self.calls = 0
         self._alike: tuple[tuple[Any, ...], int] = ((), 0)
         self._struggling = 0
-        self._answers = 0
+        self._answers, self._refused = 0, 0
         self._answered = 0.0  # when the last call was sent that has been answered
 
     @property
@@ -88,7 +88,7 @@ class Client(Connection):
             while True:
                 if self.stopped is not None:
                     return lost(NOT_ASKED)
-                outcome = await self.negotiation.ask(request, send, again=tried > 0)
+                outcome = await self.negotiation.ask(request, send, again=tried + broken > 0)
                 if outcome.kind is Kind.BROKEN:
                     broken += 1
                     if broken < min(BROKEN_TRIES, tries or BROKEN_TRIES) and (again is None or again(outcome)):
@@ -139,8 +139,12 @@ class Client(Connection):
         elif outcome.kind in (Kind.REFUSED, Kind.BROKEN, Kind.CUT):
             count = self._in_a_row(outcome.fingerprint)
             concerns_a_doc = outcome.reason in (FILTERED, TOO_LONG) or outcome.kind is Kind.CUT
+            self._refused += 1
             if count >= (4 * ALIKE if concerns_a_doc else ALIKE) and not (concerns_a_doc and self._answers):
                 self._stop(f"{who}: {count} requests in a row, each time: {outcome.explained()}", refuses=True)
+            elif self._refused >= 4 * ALIKE and not self._answers:  # no two alike, and none was ever taken
+                why = f"none of the first {self._refused} requests was answered; the last"
+                self._stop(f"{who}: {why}: {outcome.explained()}", refuses=True)
         elif outcome.kind in (Kind.BUSY, Kind.LOST):
             seconds = self.pace.in_trouble_for()
             if self.pace.has_gone():
@@ -161,7 +165,7 @@ class Client(Connection):
 
     def begin(self) -> None:
         """Ask again after an end, as with another run."""
-        self.stopped, self.refuses, self._alike = None, False, ((), 0)
+        self.stopped, self.refuses, self._alike, self._refused = None, False, ((), 0), 0
         self.pace.forget_trouble()
 
     async def _send(self, body: dict[str, Any], encode: Callable[[dict[str, Any]], Pieces]) -> Outcome:

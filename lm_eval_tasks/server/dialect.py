@@ -40,6 +40,7 @@ EFFECT = {
 _LEAST_ROOM = 16
 """Tokens; a smaller number in a refusal is no limit of a reply."""
 _DATE = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}\b")  # as in a version of an API
+_GROUPED = re.compile(r"(?<![\w.,(\[])[0-9]{1,3}(?:,[0-9]{3})+(?!\w|,[0-9])")  # 8,192; not the range [1,512]
 _NUMBER = re.compile(r"(?<![\w.])[0-9]{1,9}(?![\w]|\.[0-9])")
 
 
@@ -89,7 +90,7 @@ def next_to_give_up(outcome: Outcome, request: dict[str, Any], given_up: Collect
     if outcome.reason in (FILTERED, TOO_LONG):
         return None
     open_ones = [f for f in _NAMED if f not in given_up and can_give_up(request, f)]
-    if outcome.kind in (Kind.REFUSED, Kind.CUT) or outcome.status >= 500:
+    if outcome.kind in (Kind.REFUSED, Kind.CUT, Kind.BROKEN) or outcome.status >= 500:
         for field in open_ones:
             if _NAMED[field].search(f"{outcome.code} {outcome.words}"):
                 return field
@@ -103,6 +104,6 @@ def named_limit(outcome: Outcome, asked: int | None) -> int | None:
         return None
     if not re.search(r"max_?(completion_|output_|new_)?tokens|completion tokens|output tokens", outcome.words, re.I):
         return None
-    words = _DATE.sub("", outcome.words)
+    words = _GROUPED.sub(lambda number: number[0].replace(",", ""), _DATE.sub("", outcome.words))
     smaller = (int(number) for number in _NUMBER.findall(words))
     return max((n for n in smaller if _LEAST_ROOM <= n < asked and n != outcome.status), default=None)

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from lm_eval_tasks.server.keys import without_keys
-from lm_eval_tasks.server.outcome import FILTERED, TOO_LONG, Kind, Outcome
+from lm_eval_tasks.server.outcome import FILTERED, NO_STATUS, TOO_LONG, Kind, Outcome
 
 QUOTED = 600
 """Characters of a server's words that are kept."""
@@ -80,6 +80,8 @@ def failure(status: int, error: dict[str, Any], headers: Mapping[str, str]) -> O
     words, code = _words(error), _code(error)
     about: dict[str, Any] = {"words": words, "status": status, "code": code}
     reason = f"HTTP {status}"
+    if status < 300 or status == 304:  # no status of an answer
+        return Outcome(Kind.LOST, reason=reason, **about)
     if status < 400:
         about["words"] = words or as_text((headers.get("location") or "").encode("utf-8", "replace"))
         return Outcome(Kind.HOPELESS, reason=reason, remedy=_REMEDY[3], **about)
@@ -113,16 +115,16 @@ def failure(status: int, error: dict[str, Any], headers: Mapping[str, str]) -> O
 
 def inner_error(error: dict[str, Any], headers: Mapping[str, str]) -> Outcome:
     """An error object inside a 200: by its code where that is a status or tells one, else broken."""
-    for value in (error.get("code"), error.get("status"), error.get("http_status")):
-        if isinstance(value, (int, str)) and re.fullmatch("[345][0-9]{2}", str(value)):
-            return failure(int(value), error, headers)
+    for value in map(error.get, _CODES):
+        if found := re.fullmatch(r"([45][0-9]{2})(\.0)?", str(value)):
+            return failure(int(found[1]), error, headers)
     named = f"{error.get('code')} {error.get('type')} {error.get('status')}".lower()
     for pattern, status in _STATUS_OF.items():
         if re.search(pattern, named):
             return failure(status, error, headers)
-    return Outcome(
-        Kind.BROKEN, reason="an error instead of a reply", words=_words(error), status=200, code=_code(error)
-    )
+    if _THROTTLED.search(_words(error).lower()):
+        return failure(429, error, headers)
+    return Outcome(Kind.BROKEN, reason=NO_STATUS, words=_words(error), status=200, code=_code(error))
 
 
 _STATUS_OF = {
@@ -155,27 +157,48 @@ def wait_of(headers: Mapping[str, str]) -> float | None:
     return None
 
 
+_CODES = ("code", "status", "http_status", "status_code", "statusCode", "error_code", "errorCode", "type", "__type")
+_SAYS = ("message", "detail", "msg", "error_msg", "status_msg", "title")
+
+
 def error_in(data: Any) -> dict[str, Any] | None:
     """The error that an object carries, in any of the usual places."""
     data = data[0] if isinstance(data, list) and data else data
     if not isinstance(data, dict):
         return None
-    error = data.get("error")
+    beside = {name: data[name] for name in _CODES if data.get(name)}
+    error = data.get("error") or data.get("errors")
+    error = next(filter(None, error), error) if isinstance(error, list) else error
     if isinstance(error, dict):
-        none = set(error) <= {"code", "type", "param", "status", "message", "msg"} and not any(error.values())
-        return None if none else {**error, "param": error.get("param")}
+        if isinstance(error.get("error"), dict):
+            return error_in(error)
+        none = set(error) <= {*_CODES, *_SAYS, "param"} and not any(error.values())
+        return None if none else {**error, "message": _said(error), "param": error.get("param")}
     if error:  # a text, or whatever else somebody puts there
-        return {**{k: data.get(k) for k in ("code", "type", "status")}, "message": error}
-    if data.get("object") == "error" or ("choices" not in data and ("message" in data or "detail" in data)):
-        return {
-            **{k: data.get(k) for k in ("code", "type", "__type")},
-            "message": data.get("message", data.get("detail")),
-        }
+        return {**beside, "message": _said(data) if error is True else error}
+    if data.get("choices"):
+        return None
+    for inner in (data.get("detail"), data.get("base_resp")):
+        if isinstance(inner, dict) and (found := error_in(inner)):
+            return found
+    if data.get("object") == "error" or any(name in data for name in _SAYS):
+        return {**beside, "message": _said(data)}
     return None
 
 
+def _said(data: dict[str, Any]) -> Any:
+    return next((data[name] for name in _SAYS if data.get(name)), None)
+
+
 def _code(error: dict[str, Any]) -> str:
-    return " ".join(str(error[k]) for k in ("code", "type", "status", "__type") if error.get(k))[:200].lower()
+    said = [error.get(name) for name in ("code", "type", "status", "__type")]
+    for one in (*_listed(error.get("errors")), *_listed(error.get("details"))):
+        said.append(one.get("reason") if isinstance(one, dict) else None)
+    return " ".join(str(one) for one in said if one)[:200].lower()
+
+
+def _listed(value: Any) -> list[Any]:
+    return value[:8] if isinstance(value, list) else []
 
 
 def _words(error: dict[str, Any]) -> str:

@@ -22,7 +22,8 @@ _VARIABLES = ("JUDGE_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN"
 
 _NAMES = re.compile(
     r"(?i)(?:.*[-_])?(?:api[-_]?key|apikey|(?:auth|access|api|hf|bearer|session)[-_]?token|secret|password|passwd|"
-    r"authorization|credentials?|cookie)|token|key|auth"
+    r"(?:access|secret|private|account|subscription|virtual|master)[-_]?key|authorization|credentials?|cookie)|"
+    r"token|key|auth|code|sig|signature"
 )
 """Options and headers whose value is a key; ``think_end_token`` and ``max_tokens`` are none."""
 
@@ -75,6 +76,11 @@ def is_name_of_variable(text: str) -> bool:
     return named and len(text) <= 48 and len(max(parts, key=len)) < 16 and sum(map(str.isdigit, text)) <= 4
 
 
+def names_a_key(name: str) -> bool:
+    """Whether an option, a header or a parameter of an address is named as one that holds a key."""
+    return _NAMES.fullmatch(name) is not None
+
+
 def know(*keys: str | None) -> None:
     """Remember keys, so that ``without_keys`` finds them, also as they stand in an address, in JSON, HTML or base64."""
     for key in keys:
@@ -110,7 +116,7 @@ def know_options(options: Any, name: str = "") -> None:
     elif isinstance(options, str):
         if re.match(r"(?i)https?://", options):
             _know_address(options)
-        elif re.fullmatch(r"(?i)(?:.*_)?headers?", name) or _NAMES.fullmatch(name):
+        elif re.fullmatch(r"(?i)(?:.*_)?headers?", name) or names_a_key(name):
             know(options, re.sub(r"(?i)^.*?\b(bearer|basic|token|apikey)\s+", "", options))
 
 

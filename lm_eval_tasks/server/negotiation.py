@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from lm_eval_tasks.server.dialect import EFFECT, adapted, can_give_up, named_limit, next_to_give_up
-from lm_eval_tasks.server.outcome import FILTERED, Kind, Outcome
+from lm_eval_tasks.server.outcome import FILTERED, NO_STATUS, Kind, Outcome
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
-_MAY_CONCERN_A_FIELD = (400, 415, 422, 500, 501)
-"""Statuses with which servers refuse a field of a request."""
+_FAULTS = (500, 501, 502)
+"""Statuses of faults with which servers refuse a field of a request."""
+_OF_ANOTHER_KIND = (403, 404, 405)
+"""Statuses that concern a field only where they name it."""
 
 Send = Callable[[dict[str, Any]], Awaitable[Outcome]]
 """Makes one request of a body."""
@@ -50,7 +52,7 @@ class Negotiation:
             within = await self._within_limit(request, spoken, send, outcome)
             if within is not None:
                 return within
-            if outcome.status not in _MAY_CONCERN_A_FIELD or outcome.answered or outcome.kind is Kind.HOPELESS:
+            if not _may_concern_a_field(outcome):
                 return outcome
             if outcome.status >= 500 and not self._may_guess(request, outcome):
                 return outcome
@@ -82,7 +84,9 @@ class Negotiation:
     def _may_guess(self, request: dict[str, Any], refusal: Outcome) -> bool:
         """Whether a refusal that names no field may still be due to one: no request with such fields was answered."""
         untaken = set(request) - self._taken - self.given_up
-        return any(can_give_up(request, name) for name in untaken) and refusal.fingerprint not in self._guessed
+        if refusal.status in _OF_ANOTHER_KIND or refusal.fingerprint in self._guessed:
+            return False
+        return any(can_give_up(request, name) for name in untaken)
 
     async def _otherwise(
         self, request: dict[str, Any], spoken: frozenset[str], send: Send, refusal: Outcome, guess: bool
@@ -94,7 +98,9 @@ class Negotiation:
         """
         without, outcome, guessed = set(spoken), refusal, False
         while (name := next_to_give_up(outcome, request, without, guess)) is not None:
-            guessed |= outcome.status >= 500 or next_to_give_up(outcome, request, without, guess=False) is None
+            guessed |= (
+                outcome.kind is not Kind.REFUSED or next_to_give_up(outcome, request, without, guess=False) is None
+            )
             without.add(name)
             outcome = await self._send(request, without, send)
             if outcome.answered:
@@ -119,3 +125,9 @@ class Negotiation:
             said = refusal.words[:200]
             log.warning("%s refused a part of the request; %s. It said: %s", self._who, EFFECT[name], said)
         self.given_up |= frozenset(without)
+
+
+def _may_concern_a_field(outcome: Outcome) -> bool:
+    if outcome.kind is Kind.REFUSED:
+        return outcome.status != 413
+    return outcome.status in _FAULTS or (outcome.kind is Kind.BROKEN and outcome.reason == NO_STATUS)

@@ -27,6 +27,7 @@ from typing import Any
 
 FILTERED = "content filter"
 TOO_LONG = "context too long"
+NO_STATUS = "an error instead of a reply"
 
 
 class Kind(Enum):
@@ -85,8 +86,8 @@ class Outcome:
 
     @property
     def fingerprint(self) -> tuple[Any, ...]:
-        """What two equal refusals have in common; numbers in their words make no difference."""
-        return self.kind, self.status, self.code, re.sub(r"[0-9]+", "#", self.words)[:80]
+        """What two equal refusals have in common; numbers in their words and names of requests make no difference."""
+        return self.kind, self.status, self.code, re.sub(r"[\w-]*[0-9][\w-]*", "#", self.words)[:80]
 
     def explained(self) -> str:
         """Reason, remedy and the server's words in one line."""

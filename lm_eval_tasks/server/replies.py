@@ -21,7 +21,7 @@ _WHOLE = (
 )
 _CUT = (
     *("length", "max_length", "model_length", "token_limit", "token_limit_reached", "length_limit", "output_limit"),
-    *("context_length", "context_length_exceeded", "model_context_window_exceeded", "incomplete", "truncated"),
+    *("context_length", "context_length_exceeded", "model_context_window_exceeded", "incomplete", "truncated", "limit"),
 )  # and whatever names a greatest number of tokens
 
 
@@ -56,15 +56,16 @@ def _completion(data: Any, body: bytes, headers: Mapping[str, str], max_tokens: 
     choices = answer.get("choices")
     choices = [one for one in choices if isinstance(one, dict)] if isinstance(choices, list) else []
     choice = next((one for one in choices if one.get("index") == 0), choices[0] if choices else {})
-    error = error_in(answer) or error_in({"choices": [], "error": choice.get("error")})
+    message = choice.get("message")
+    places = [choice, *([message] if isinstance(message, dict) else []), answer]
+    error = error_in(data) or next(filter(None, (error_in({"choices": [0], **_errors(one)}) for one in places)), None)
     if error is not None:
         return inner_error(error, headers)
     about = _about(answer)
-    message = choice.get("message")
-    if message is None and _ending(choice.get("finish_reason"), _said_beside(choice, answer)) in (
-        Kind.CUT,
-        Kind.REFUSED,
-    ):
+    finishes = [one.get(name) for one in places for name in ("finish_reason", "finishReason")]
+    spelled = next((one for one in finishes if one not in (None, "")), None)
+    kind = _ending(spelled, _said_beside(places))
+    if message is None and kind in (Kind.CUT, Kind.REFUSED):
         message = {}  # some servers send none where nothing was written
     if not isinstance(message, dict):
         what = "no choice in the reply" if "choices" in answer else "malformed reply: no chat completion"
@@ -74,8 +75,8 @@ def _completion(data: Any, body: bytes, headers: Mapping[str, str], max_tokens: 
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal and not text.strip():
         text = refusal
-    spelled = choice.get("finish_reason")
-    kind = _ending(spelled, _said_beside(choice, answer))
+    if kind is Kind.REPLY and not spelled and str(answer.get("object")).endswith("chunk"):
+        kind = Kind.BROKEN  # a piece of a stream
     written = about["completion_tokens"]
     if kind is Kind.REPLY and max_tokens and (written == max_tokens or (not spelled and written > max_tokens)):
         kind = Kind.CUT  # some servers say "stop" whatever happened; one that wrote more knows no limit
@@ -109,17 +110,28 @@ def _ending(spelled: Any, beside: list[str]) -> Kind:
     return kind
 
 
-_FAULT = re.compile("error|fail|fault|abort|cancel|malformed|time.?out|timed|interrupt|disconnect")
+_FAULT = re.compile("error|fail|fault|abort|cancel|malformed|time.?out|timed|interrupt|disconnect|progress|pending")
 
 
-def _said_beside(choice: dict[str, Any], answer: dict[str, Any]) -> list[str]:
+def _errors(place: dict[str, Any]) -> dict[str, Any]:
+    return {name: place.get(name) for name in ("error", "errors")}
+
+
+def _said_beside(places: list[dict[str, Any]]) -> list[str]:
     """Other ends of the same reply: what a gateway hands on, and what servers of other dialects say."""
-    said = [choice.get(name) for name in ("native_finish_reason", "stop_reason", "done_reason")]
-    for details in (choice.get("finish_details"), answer.get("incomplete_details")):
-        said += [details.get("type"), details.get("reason")] if isinstance(details, dict) else []
-    if choice.get("truncated") is True or answer.get("truncated") is True:
-        said.append("truncated")
+    said: list[Any] = []
+    for place in [*places, *(place.get("provider_specific_fields") for place in places)]:
+        if not isinstance(place, dict):
+            continue
+        said += [place.get(name) for name in _ENDS]
+        for details in (place.get("finish_details"), place.get("incomplete_details")):
+            said += [details.get("type"), details.get("reason")] if isinstance(details, dict) else []
+        if any(place.get(name) is True for name in ("truncated", "stopped_limit")):
+            said.append("truncated")
     return [one for one in said if isinstance(one, str) and one]
+
+
+_ENDS = ("native_finish_reason", "finish_reason", "stop_reason", "done_reason", "stop_type", "status")
 
 
 def _one_ending(spelled: Any) -> Kind:
@@ -170,9 +182,10 @@ def _is_no_silence(message: dict[str, Any], spelled: Any) -> bool:
 def _about(answer: dict[str, Any]) -> dict[str, Any]:
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    names = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
+    counts = [next((usage[name] for name in both if usage.get(name)), 0) for both in names]
     prompt, completion = (
-        c if isinstance(c, int) and not isinstance(c, bool) and 0 <= c < 1 << 53 else 0 for c in counts
+        int(c) if isinstance(c, (int, float)) and not isinstance(c, bool) and 0 <= c < 1 << 53 else 0 for c in counts
     )
     model = answer.get("model")
     return {
