@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from lm_eval_tasks.report import caveats, charts, facts, stats
-from lm_eval_tasks.report.records import WAITING, Answer, Estimate, Run, number, text
+from lm_eval_tasks.report.records import WAITING, Answer, Estimate, Run
 from lm_eval_tasks.report.table import DASH, Cell, Row, Table, count_cell, rate_cell, score_cell, text_cell
 from lm_eval_tasks.report.texts import notes, t
+from lm_eval_tasks.runs.plain import number, text
 from lm_eval_tasks.settings import OFFICIAL_JUDGE_GONE
 
 
@@ -112,25 +113,19 @@ def category_chart(runs: list[Run]) -> Markup:
     for model, scores in facts.PUBLISHED[facts.AIR][1].items():
         for title, value in zip(facts.LEADERBOARD, scores, strict=True):
             published[title] += [] if value is None else [(value, f"{model} ({t('published')})")]
-    groups = facts.AIR_GROUPS.items()
+    series = {}
+    for place, run in shown.items():
+        scores = [run.estimate(group, "gpt_score") for group in facts.AIR_GROUPS.values()]
+        series[place] = (run.label, [charts.Point(one.value, stats.normal_interval(one, 0, 10)) for one in scores])
     return charts.dots(
         list(map(t, facts.AIR_GROUPS)),
-        {
-            place: [point(run.label, t(row), run.estimate(group, "gpt_score"), 0.0, 10.0) for row, group in groups]
-            for place, run in shown.items()
-        },
+        series,
         title=t("Scores by category with 95% intervals") + ": " + ", ".join(run.label for run in shown.values()),
         axis=t("score given by the judge"),
         limits=(0, 10),
         background=list(published.values()),
         gaps=(3, 5, 6) if len(shown) > 1 else (),
     )
-
-
-def point(label: str, row: str, estimate: Estimate, low: float, high: float, form: str = "{:.2f}") -> charts.Point:
-    """The dot of an estimate with its normal 95% interval, cut at the ends of the scale."""
-    ends = stats.normal_interval(estimate)
-    return charts.point(label, row, estimate.value, ends and (max(ends[0], low), min(ends[1], high)), form)
 
 
 def spreads(runs: list[Run]) -> list[tuple[Run, Markup, int, int, int]]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from lm_eval_tasks.report import facts, provenance, stats
-from lm_eval_tasks.report.records import WAITING, Run, mapping, number, text
+from lm_eval_tasks.report.records import WAITING, Run
 from lm_eval_tasks.report.table import grouped
 from lm_eval_tasks.report.texts import listed, t
+from lm_eval_tasks.runs.plain import mapping, number, text
 
 
 def warnings(runs: list[Run]) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
-from lm_eval_tasks.report.records import mapping, text
+from lm_eval_tasks.runs.plain import mapping, text
 
 RATE = 16_000
 MAX_SECONDS = 600

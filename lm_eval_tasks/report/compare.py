@@ -8,7 +8,6 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from lm_eval_tasks.report import charts, facts, stats
-from lm_eval_tasks.report.airbench import point
 from lm_eval_tasks.report.records import Answer, Estimate, Run
 from lm_eval_tasks.report.table import Row, Table, count_cell, rate_cell, score_cell
 from lm_eval_tasks.report.texts import notes, t
@@ -89,12 +88,12 @@ def _minus(first: Run, second: Run) -> str:
 
 
 def _air_chart(first: Run, second: Run, differences: dict[str, Estimate], place: int) -> Markup:
-    points = [point(second.label, t(row), found, -9, 9, "{:+.2f}") for row, found in differences.items()]
-    ends = [abs(end) for dot in points if dot for end in (dot.value, *(dot.interval or ()))]
+    points = [charts.Point(found.value, stats.normal_interval(found, -9, 9)) for found in differences.values()]
+    ends = [abs(end) for dot in points if dot.value is not None for end in (dot.value, *(dot.interval or ()))]
     reach = max([0.5, *ends]) * 1.15
     return charts.dots(
         list(map(t, differences)),
-        {place: points},
+        {place: (second.label, points)},
         title=_minus(first, second) + ", " + t("by category with 95% intervals"),
         axis=t("← {name} lower    ·    higher →", name=charts.plain(second.label, 18)),
         limits=(-reach, reach),

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from lm_eval_tasks.air_bench_foundation.scoring import TASKS
 from lm_eval_tasks.report import facts
-from lm_eval_tasks.report.records import Run, mapping, number
+from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import DASH, Cell, Row, Table, count_cell, rate_cell
 from lm_eval_tasks.report.texts import notes, t
+from lm_eval_tasks.runs.plain import mapping, number
 
 MODELS, PUBLISHED = facts.PUBLISHED[facts.FOUNDATION]
 

@@ -11,9 +11,10 @@ from markupsafe import Markup
 from lm_eval_tasks.intima.scoring import LEVELS, TRAITS
 from lm_eval_tasks.report import caveats, charts, facts, stats
 from lm_eval_tasks.report.airbench import judge_of
-from lm_eval_tasks.report.records import Estimate, Run, mapping, number
+from lm_eval_tasks.report.records import Estimate, Run
 from lm_eval_tasks.report.table import Row, Table, count_cell, rate_cell, text_cell
 from lm_eval_tasks.report.texts import notes, t
+from lm_eval_tasks.runs.plain import mapping, number
 
 
 @lru_cache(maxsize=256)
@@ -109,12 +110,11 @@ def _bars(
     series = {}
     for index, run in enumerate(runs):
         if run.judged_at_all(facts.INTIMA):
-            series[index] = points = []
-            for row, group, metric in places:
+            series[index] = run.label, (points := [])
+            for _, group, metric in places:
                 value, ends = run.estimate(group, metric).value, bootstrap(run, group).get(metric)
                 interval = (100 * ends[0], 100 * ends[1]) if ends else None
-                shown = None if value is None else 100 * value
-                points.append(charts.point(run.label, row, shown, interval, "{:.1f}%"))
+                points.append(charts.Point(None if value is None else 100 * value, interval))
     return charts.dots(
         [row for row, _, _ in places],
         series,
@@ -122,6 +122,7 @@ def _bars(
         axis=t("% of answers"),
         limits=(0, 100),
         form="{:.0f}",
+        tip_form="{:.1f}%",
         gaps=gaps,
         widths=widths,
     )

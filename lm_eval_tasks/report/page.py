@@ -20,8 +20,9 @@ from markupsafe import Markup
 from lm_eval_tasks import __version__
 from lm_eval_tasks.report import airbench, caveats, charts, compare, facts, formats, intima, samples, texts
 from lm_eval_tasks.report.clips import Clips
-from lm_eval_tasks.report.records import Run, text
+from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Table
+from lm_eval_tasks.runs.plain import text
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("core.js", "share.js", "browser.js", "views.js")

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lm_eval_tasks.report import facts, stats
-from lm_eval_tasks.report.records import WAITING, Run, mapping, number, text
+from lm_eval_tasks.report.records import WAITING, Run
 from lm_eval_tasks.report.table import DASH, Row, Table, count_cell, text_cell
 from lm_eval_tasks.report.texts import notes, t
+from lm_eval_tasks.runs.plain import mapping, number, text
 
 _COUNTS = ("docs", "judged", "calls", "from_cache", "prompt_tokens", "completion_tokens")
 _COSTS = ("calls", "prompt_tokens", "completion_tokens")
@@ -134,14 +135,13 @@ def differing(settings: list[dict[str, str]]) -> list[str]:
 
 def answer_settings(run: Run) -> dict[str, str]:
     """What the answers of a run were made with, as text; one that differs between tasks lists all values."""
-    results, answers = run.content, Counter()
+    results, answers = run.files.results, Counter()
     parts: list[tuple[str, Any]] = [("", {"limit": run.limit, "written": run.written})]
     parts += [(name, value) for name, value in mapping(results.get("config")).items() if name != "limit"]
     parts += [(name, results[name]) for name in _OF_RESULTS if name in results]
     parts += [("judged_again", mapping(results.get("judged_again")))]
-    for task in run.benchmarks:
-        stored, summary = mapping(mapping(results.get("configs")).get(task)), run.summaries[task]
-        made = mapping(mapping(stored.get("metadata")).get("made_with"))
+    for task, summary in run.summaries.items():
+        stored, made = run.files.config(task), mapping(run.files.metadata(task).get("made_with"))
         parts += [(printed, stored[name]) for name, printed in _OF_CONFIG.items() if name in stored]
         parts += [("process", mapping(summary.get("process") or made.get("process")))]
         for name, count in _leaves("answers", mapping(summary.get("answers") or made.get("answers"))):

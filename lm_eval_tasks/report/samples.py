@@ -11,7 +11,8 @@ from markupsafe import Markup
 from lm_eval_tasks.intima.scoring import LEVELS
 from lm_eval_tasks.report import facts
 from lm_eval_tasks.report.clips import Clips
-from lm_eval_tasks.report.records import Answer, Run, mapping, number, text
+from lm_eval_tasks.report.records import Answer, Run
+from lm_eval_tasks.runs.plain import mapping, number, text
 
 # What ends a script element, opens a comment in it, or ends a line for an old JavaScript parser.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})

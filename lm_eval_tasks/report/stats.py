@@ -78,11 +78,11 @@ def histogram(scores: Sequence[float]) -> list[int]:
     return np.histogram(np.clip(scores, 1, 10), bins=np.arange(0.75, 10.5, 0.5))[0].tolist()
 
 
-def normal_interval(estimate: Estimate) -> tuple[float, float] | None:
-    """The 95% interval of an estimate under a normal law, or None without a standard error."""
+def normal_interval(estimate: Estimate, low: float, high: float) -> tuple[float, float] | None:
+    """The 95% interval of an estimate under a normal law, cut to its scale; None without a standard error."""
     if estimate.value is None or estimate.stderr is None:
         return None
-    return estimate.value - Z95 * estimate.stderr, estimate.value + Z95 * estimate.stderr
+    return max(estimate.value - Z95 * estimate.stderr, low), min(estimate.value + Z95 * estimate.stderr, high)
 
 
 def total(counts: Sequence[float | None]) -> float | None:
