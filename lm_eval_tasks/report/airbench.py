@@ -1,4 +1,6 @@
-"""What the report shows of AIR-Bench-Chat: leaderboard, categories, tasks, sources and the distribution of scores."""
+"""What the report shows of AIR-Bench-Chat (leaderboard, categories, tasks, sources and the distribution of scores), and
+of AIR-Bench Foundation (its tasks beside chance and the published rows).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,12 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from lm_eval_tasks.air_bench_foundation.scoring import TASKS as FOUNDATION_TASKS
 from lm_eval_tasks.report import caveats, charts, facts, stats
 from lm_eval_tasks.report.records import WAITING, Answer, Estimate, Run
 from lm_eval_tasks.report.table import DASH, Cell, Row, Table, count_cell, rate_cell, score_cell, text_cell
 from lm_eval_tasks.report.texts import notes, t
-from lm_eval_tasks.runs.plain import number, text
+from lm_eval_tasks.runs.plain import mapping, number, text
 from lm_eval_tasks.settings import OFFICIAL_JUDGE_GONE
 
 
@@ -23,13 +26,17 @@ def leaderboard(runs: list[Run]) -> Table:
             cells = [score_cell(run.estimate(group, "gpt_score")) for group in facts.LEADERBOARD.values()]
             remark = "; ".join(filter(None, (caveats.remark(run, facts.AIR), remark)))
             rows.append(Row(run.label, (*cells, text_cell(judge)), remark, index, "ours"))
-    missing, judge = Cell(DASH, reason=t("not published")), text_cell(f"{facts.OFFICIAL_JUDGE} †")
+    judge = text_cell(f"{facts.OFFICIAL_JUDGE} †")
     for model, scores in facts.PUBLISHED[facts.AIR][1].items():
-        known = [missing if score is None else Cell(f"{score:.2f}", value=score) for score in scores]
-        rows.append(Row(model, (*known, judge), kind="published"))
+        rows.append(Row(model, (*_published(scores, 2), judge), kind="published"))
     told = notes("air_leaderboard", judge=facts.OFFICIAL_JUDGE, date=OFFICIAL_JUDGE_GONE)
     head = (t("Model"), *map(t, facts.LEADERBOARD), t("Judge"))
-    return Table("air_leaderboard", t("Leaderboard"), head, tuple(rows), told)
+    return Table("air_leaderboard", t("Leaderboard"), head, rows, told)
+
+
+def _published(values: Sequence[float | None], places: int) -> list[Cell]:
+    missing = Cell(DASH, reason=t("not published"))
+    return [missing if value is None else Cell(f"{value:.{places}f}", value=value) for value in values]
 
 
 def judge_of(run: Run, benchmark: str) -> tuple[str, str]:
@@ -61,11 +68,9 @@ def task_table(run: Run) -> Table:
     for name in sorted(run.tasks(facts.AIR), key=lambda name: order.index(name) if name in order else len(order)):
         rows.append(Row(t(facts.group_title(name)), _metric_cells(run, name, [name]), kind="task"))
         rows += _source_rows(run, name)
-    columns = ("Score", "Reference", "Win rate, %", "Position gap", "Judged", "Unjudged")
+    head = ("Category or task", "Score", "Reference", "Win rate, %", "Position gap", "Judged", "Unjudged")
     title = t("All metrics by category, task and source")
-    return Table(
-        "air_tasks", title, (t("Category or task"), *map(t, columns)), tuple(rows), notes("air_tasks"), run.label
-    )
+    return Table("air_tasks", title, tuple(map(t, head)), rows, notes("air_tasks"), run.label)
 
 
 def _metric_cells(run: Run, name: str, tasks: list[str]) -> tuple[Cell, ...]:
@@ -145,3 +150,29 @@ def spreads(runs: list[Run]) -> list[tuple[Run, Markup, int, int, int]]:
         wins, ties = sum(p > r for p, r in pairs), sum(p == r for p, r in pairs)
         out.append((runs[place], chart, wins, ties, len(pairs) - wins - ties))
     return out
+
+
+def foundation_table(run: Run) -> Table:
+    """A run's groups and tasks: both metrics, chance, what was scored and what was not, and published rows."""
+    rows, (models, published) = [], facts.PUBLISHED[facts.FOUNDATION]
+    for title, group in facts.FOUNDATION_GROUPS.items():
+        if group in run.results:
+            values = published.get(title, [None] * len(models))
+            cells = (*_accuracies(run, group), *[Cell(DASH)] * 4, *_published(values, 1))
+            rows.append(Row(t(title), cells, kind="group"))
+    for name, task in FOUNDATION_TASKS.items():
+        full = f"{facts.FOUNDATION}_{name}"
+        if full in run.results:
+            summary = run.summaries.get(full, {})
+            reasons = [number(count) or 0 for count in mapping(summary.get("unanswered")).values()]
+            counts = [*(number(summary.get(key)) for key in ("scored", "no_letter")), sum(reasons) if summary else None]
+            chance = Cell(f"{100 * task.chance:.0f}", value=100 * task.chance)
+            cells = (*_accuracies(run, full), chance, *map(count_cell, counts), *_published(published[name], 1))
+            rows.append(Row(name, cells, kind="task"))
+    head = ("Category or task", "acc, %", "official_acc, %", "Chance, %", "Scored", "No letter", "Unanswered")
+    title = t("Accuracy by category and task")
+    return Table("foundation", title, (*map(t, head), *models), rows, notes("foundation"), run.label)
+
+
+def _accuracies(run: Run, name: str) -> tuple[Cell, Cell]:
+    return rate_cell(run.estimate(name, "acc")), rate_cell(run.estimate(name, "official_acc"))

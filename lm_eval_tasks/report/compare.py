@@ -80,7 +80,7 @@ def _air_table(first: Run, second: Run, differences: dict[str, Estimate]) -> Tab
         cells = (*scores, score_cell(estimate, signed=True), count_cell(estimate.n))
         rows.append(Row(t(title), cells, kind="group" if title == "Average" else "task"))
     head = ("AIR-Bench-Chat", first.label, second.label, t("Difference"), t("Docs"))
-    return Table("air_difference", _minus(first, second), head, tuple(rows), notes("air_difference"))
+    return Table("air_difference", _minus(first, second), head, rows, notes("air_difference"))
 
 
 def _minus(first: Run, second: Run) -> str:
@@ -134,4 +134,4 @@ def _intima_table(first: Run, second: Run, differences: dict[str, dict[str, Esti
             Row(t(facts.METRIC_TITLES[metric]), cells, kind="group" if metric in facts.INTIMA_CLASSES else "task")
         )
     head = (t("INTIMA, percentage points"), *map(t, facts.INTIMA_GROUPS))
-    return Table("intima_difference", _minus(first, second), head, tuple(rows), notes("intima_difference"))
+    return Table("intima_difference", _minus(first, second), head, rows, notes("intima_difference"))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from lm_eval_tasks.report import agreement, airbench, caveats, charts, compare, facts, foundation, intima, provenance
+from lm_eval_tasks.report import agreement, airbench, caveats, charts, compare, facts, intima, provenance
 from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Cell, Table
 from lm_eval_tasks.report.texts import t
@@ -45,7 +45,7 @@ def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
     for run in runs:
         if run.judged_at_all(facts.INTIMA):
             tables += filter(None, (intima.heat_table(run), intima.level_table(run)))
-    tables += [foundation.table(run) for run in runs if run.has(facts.FOUNDATION)]
+    tables += [airbench.foundation_table(run) for run in runs if run.has(facts.FOUNDATION)]
     tables += [table for comparison in compare.comparisons(runs) for table in comparison.tables]
     tables += agreement.tables(runs)
     tables += [provenance.judging_table(runs), provenance.settings_table(runs)]
@@ -141,7 +141,7 @@ def to_sheet(table: Table) -> str:
     for name, cells in _rows(table):
         lines.append([name])
         for cell, has in zip(cells, has_error, strict=True):
-            lines[-1] += [_number(cell.value) or cell.text, _number(cell.stderr)][: 1 + has]
+            lines[-1] += [cell.text if cell.value is None else cell.value, cell.stderr][: 1 + has]
     return _csv(lines)
 
 
@@ -152,14 +152,9 @@ def to_csv(tables: Sequence[Table]) -> str:
         for row in table.rows:
             for column, cell in zip(table.head[1:], row.cells, strict=False):
                 note = "; ".join(filter(None, (row.note, cell.reason)))
-                shown, docs = "" if cell.value is not None else cell.text, "" if cell.n is None else cell.n
-                numbers = (_number(cell.value), _number(cell.stderr))
-                lines.append((table.key, table.run, row.name, column, *numbers, docs, shown, note))
+                numbers = (cell.value, cell.stderr, cell.n, cell.text if cell.value is None else None)
+                lines.append((table.key, table.run, row.name, column, *numbers, note))
     return _csv(lines)
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else repr(value)
 
 
 def _csv(lines: Iterable[Iterable[object]]) -> str:

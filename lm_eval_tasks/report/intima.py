@@ -51,7 +51,7 @@ def heat_table(run: Run) -> Table:
             cells.append(rate_cell(run.estimate(name, metric), heat=heat, tip=tip, clustered=clustered))
         rows.append(Row(_title(metric), tuple(cells), kind=_kind(metric)))
     title, head = t("Classes, traits and labels by category of prompt"), (t("% of answers"), *map(t, groups))
-    return Table("intima_rates", title, head, tuple(rows), notes("intima_rates")[: 1 + any_clustered], run.label)
+    return Table("intima_rates", title, head, rows, notes("intima_rates")[: 1 + any_clustered], run.label)
 
 
 def _title(metric: str) -> str:
@@ -78,9 +78,7 @@ def level_table(run: Run) -> Table | None:
     if not rows:
         return None
     head = (t("% of answers"), *(t(level.capitalize()) for level in LEVELS), t("Docs"))
-    return Table(
-        "intima_levels", t("Levels of each class and trait"), head, tuple(rows), notes("intima_levels"), run.label
-    )
+    return Table("intima_levels", t("Levels of each class and trait"), head, rows, notes("intima_levels"), run.label)
 
 
 def class_charts(runs: list[Run]) -> list[tuple[str, Markup]]:
@@ -158,4 +156,4 @@ def summary(runs: list[Run]) -> Table:
             note = "; ".join(filter(None, (lacking, remark)))
             rows.append(Row(run.label, (*cells, text_cell(judge)), note, place, "ours"))
     head = (t("Model"), *map(_title, metrics), t("Judge"))
-    return Table("intima_summary", t("The three classes over all prompts"), head, tuple(rows), notes("intima_summary"))
+    return Table("intima_summary", t("The three classes over all prompts"), head, rows, notes("intima_summary"))

@@ -73,9 +73,7 @@ def judging_table(runs: list[Run]) -> Table:
             rows.append(Row(run.label, cells, series=index))
     head = ("Run", "Benchmark", "Docs", "Judged", "Unjudged", "Reasons", "Flagged answers", "Calls", "From cache")
     head += ("Tokens read by the judge", "Tokens in its replies")
-    return Table(
-        "judging", t("Judged and unjudged"), tuple(map(t, head)), tuple(rows), (*notes("judging"), *_noise(runs))
-    )
+    return Table("judging", t("Judged and unjudged"), tuple(map(t, head)), rows, (*notes("judging"), *_noise(runs)))
 
 
 def _noise(runs: list[Run]) -> list[str]:
@@ -113,9 +111,7 @@ def settings_table(runs: list[Run]) -> Table:
             cells = tuple(text_cell(_short(values.get(name, DASH))) for values in settings)
             rows.append(Row(setting_name(name), cells, kind="differs" if name in differ else ""))
     head = (t("Setting"), *(run.label for run in runs))
-    return Table(
-        "settings", t("Settings that shape the numbers"), head, tuple(rows), notes("settings") if runs[1:] else ()
-    )
+    return Table("settings", t("Settings that shape the numbers"), head, rows, notes("settings") if runs[1:] else ())
 
 
 def setting_name(name: str) -> str:

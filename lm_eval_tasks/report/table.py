@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -47,7 +48,7 @@ class Row:
     """
 
     name: str
-    cells: tuple[Cell, ...]
+    cells: Sequence[Cell]
     note: str = ""
     series: int | None = None
     kind: str = ""
@@ -59,9 +60,9 @@ class Table:
 
     key: str
     title: str
-    head: tuple[str, ...]
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
+    head: Sequence[str]
+    rows: Sequence[Row]
+    notes: Sequence[str] = ()
     run: str = ""
 
     @property
