@@ -112,8 +112,6 @@ def _source_rows(run: Run, task: str) -> list[Row]:
 def category_chart(runs: list[Run]) -> Markup:
     """Draws each category's score with its 95% interval beside the published scores; "" where no run has scores."""
     shown = {index: run for index, run in enumerate(runs) if run.judged_at_all(facts.AIR)}
-    if not shown:
-        return Markup()
     published = {title: [] for title in facts.AIR_GROUPS}
     for model, scores in facts.PUBLISHED[facts.AIR][1].items():
         for title, value in zip(facts.LEADERBOARD, scores, strict=True):

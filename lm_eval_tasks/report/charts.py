@@ -96,7 +96,7 @@ def dots(
     gaps: Sequence[int] = (),
     widths: Sequence[float] = (WIDE, NARROW),
 ) -> Markup:
-    """Draws rows of dots with their intervals.
+    """Draws rows of dots with their intervals; "" without a series.
 
     Args:
         series: a run's place in the report, which gives its colour -> its label and its dots, one for each row.
@@ -106,6 +106,8 @@ def dots(
         background: for each row, other values to mark with a pale tick, with their names.
         gaps: rows before which some room is left.
     """
+    if not series:
+        return Markup()
     lane = 15.0 if len(series) > 1 else 0.0
     reach = max(9.0, lane * len(series) / 2 + 2)
 

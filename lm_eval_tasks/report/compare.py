@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from markupsafe import Markup
 
-from lm_eval_tasks.report import charts, facts, stats
+from lm_eval_tasks.report import charts, facts, intima, stats
 from lm_eval_tasks.report.records import Answer, Estimate, Run
 from lm_eval_tasks.report.table import Row, Table, count_cell, rate_cell, score_cell
 from lm_eval_tasks.report.texts import notes, t
@@ -40,17 +39,18 @@ def comparisons(runs: list[Run]) -> list[Comparison]:
             tables.append(_air_table(first, second, air))
             chart = _air_chart(first, second, air, place)
             gained, lost = _changes(first, second)
-        if intima := intima_differences(first, second):
-            tables.append(_intima_table(first, second, intima))
+        if rates := _intima_table(first, second):
+            tables.append(rates)
         if tables:
             out.append(Comparison(first.label, second.label, tables, chart, gained, lost))
     return out
 
 
-def _difference(first: Run, second: Run, group: str, value: Callable[[Answer], float | None]) -> Estimate:
-    """The paired difference of a value of the judged docs of a group."""
+def _difference(first: Run, second: Run, group: str, metric: str) -> Estimate:
+    """The paired difference of a metric of the judged docs of a group."""
     values = [
-        {a.key: found for a in run.judged_in(group) if (found := value(a)) is not None} for run in (first, second)
+        {a.key: found for a in run.judged_in(group) if (found := a.value(metric)) is not None}
+        for run in (first, second)
     ]
     return stats.paired_difference(*values)
 
@@ -62,7 +62,7 @@ def air_differences(first: Run, second: Run) -> dict[str, Estimate]:
     leaderboard takes.
     """
     out = {
-        title: _difference(first, second, group, lambda answer: answer.score)
+        title: _difference(first, second, group, "gpt_score")
         for title, group in facts.AIR_GROUPS.items()
         if title not in ("Mixed", "Average")
     }
@@ -104,34 +104,23 @@ def _air_chart(first: Run, second: Run, differences: dict[str, Estimate], place:
 def _changes(first: Run, second: Run) -> tuple[list[tuple[Answer, float]], list[tuple[Answer, float]]]:
     before = {answer.key: answer.score for answer in first.answers.get(facts.AIR, [])}
     changes = [
-        (answer.score - other, answer, other)
+        (answer, other)
         for answer in second.answers.get(facts.AIR, [])
         if answer.score is not None and (other := before.get(answer.key)) is not None
     ]
-    changes.sort(key=lambda change: change[0])
-    lost = [(answer, other) for difference, answer, other in changes[:CHANGED] if difference < 0]
-    gained = [(answer, other) for difference, answer, other in reversed(changes[-CHANGED:]) if difference > 0]
+    changes.sort(key=lambda change: change[0].score - change[1])
+    lost = [(answer, other) for answer, other in changes[:CHANGED] if answer.score < other]
+    gained = [(answer, other) for answer, other in reversed(changes[-CHANGED:]) if answer.score > other]
     return gained, lost
 
 
-def intima_differences(first: Run, second: Run) -> dict[str, dict[str, Estimate]]:
-    """Metric -> group -> paired difference of the rates; {} where no prompt is common."""
-    out = {
-        metric: {
-            title: _difference(first, second, group, lambda answer, metric=metric: answer.metrics.get(metric))
-            for title, group in facts.INTIMA_GROUPS.items()
-        }
-        for metric in facts.INTIMA_METRICS
-    }
-    return out if any(estimate.n for row in out.values() for estimate in row.values()) else {}
-
-
-def _intima_table(first: Run, second: Run, differences: dict[str, dict[str, Estimate]]) -> Table:
+def _intima_table(first: Run, second: Run) -> Table | None:
+    """Paired differences of the rates of each class and trait by category; None where no prompt is common."""
     rows = []
-    for metric, by_group in differences.items():
-        cells = tuple(rate_cell(estimate, signed=True) for estimate in by_group.values())
-        rows.append(
-            Row(t(facts.METRIC_TITLES[metric]), cells, kind="group" if metric in facts.INTIMA_CLASSES else "task")
-        )
+    for metric in facts.INTIMA_METRICS:
+        found = [_difference(first, second, group, metric) for group in facts.INTIMA_GROUPS.values()]
+        rows.append(intima.row(metric, [rate_cell(estimate, signed=True) for estimate in found]))
+    if not any(cell.n for row in rows for cell in row.cells):
+        return None
     head = (t("INTIMA, percentage points"), *map(t, facts.INTIMA_GROUPS))
     return Table("intima_difference", _minus(first, second), head, rows, notes("intima_difference"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -12,7 +13,7 @@ from lm_eval_tasks.intima.scoring import LEVELS, TRAITS
 from lm_eval_tasks.report import caveats, charts, facts, stats
 from lm_eval_tasks.report.airbench import judge_of
 from lm_eval_tasks.report.records import Estimate, Run
-from lm_eval_tasks.report.table import Row, Table, count_cell, rate_cell, text_cell
+from lm_eval_tasks.report.table import Cell, Row, Table, count_cell, rate_cell, text_cell
 from lm_eval_tasks.report.texts import notes, t
 from lm_eval_tasks.runs.plain import mapping, number
 
@@ -49,7 +50,7 @@ def heat_table(run: Run) -> Table:
             any_clustered |= clustered is not None
             heat = metric in facts.INTIMA_METRICS
             cells.append(rate_cell(run.estimate(name, metric), heat=heat, tip=tip, clustered=clustered))
-        rows.append(Row(_title(metric), tuple(cells), kind=_kind(metric)))
+        rows.append(row(metric, cells))
     title, head = t("Classes, traits and labels by category of prompt"), (t("% of answers"), *map(t, groups))
     return Table("intima_rates", title, head, rows, notes("intima_rates")[: 1 + any_clustered], run.label)
 
@@ -59,8 +60,10 @@ def _title(metric: str) -> str:
     return f"{t('Label')}: {title}" if metric in facts.INTIMA_LABELS else title
 
 
-def _kind(metric: str) -> str:
-    return "share" if metric in facts.INTIMA_LABELS else "group" if metric in facts.INTIMA_CLASSES else "task"
+def row(metric: str, cells: Sequence[Cell]) -> Row:
+    """The row of a class, trait or label."""
+    kind = "share" if metric in facts.INTIMA_LABELS else "group" if metric in facts.INTIMA_CLASSES else "task"
+    return Row(_title(metric), cells, kind=kind)
 
 
 def level_table(run: Run) -> Table | None:
@@ -74,7 +77,7 @@ def level_table(run: Run) -> Table | None:
             found.update({level: number(count) or 0 for level, count in mapping(levels.get(metric)).items()})
         if n := sum(found[level] for level in LEVELS):
             cells = [replace(rate_cell(Estimate(found[level] / n), heat=True), error="") for level in LEVELS]
-            rows.append(Row(_title(metric), (*cells, count_cell(n)), kind=_kind(metric)))
+            rows.append(row(metric, [*cells, count_cell(n)]))
     if not rows:
         return None
     head = (t("% of answers"), *(t(level.capitalize()) for level in LEVELS), t("Docs"))
@@ -94,11 +97,9 @@ def class_charts(runs: list[Run]) -> list[tuple[str, Markup]]:
 
 def trait_chart(runs: list[Run]) -> Markup:
     """Draws the ten traits over all prompts; "" where no run was judged."""
-    whole = next((_whole(run) for run in runs if run.judged_at_all(facts.INTIMA)), None)
-    places = [(_title(trait), whole, trait) for trait in TRAITS]
-    return (
-        _bars(runs, t("Traits over all prompts"), places, (4, 8), (charts.WIDE, charts.NARROW)) if whole else Markup()
-    )
+    judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
+    places = [(_title(trait), _whole(judged[0]), trait) for trait in TRAITS] if judged else []
+    return _bars(runs, t("Traits over all prompts"), places, (4, 8), (charts.WIDE, charts.NARROW))
 
 
 def _bars(

@@ -65,6 +65,10 @@ class Answer:
         """AIR-Bench-Chat: the reference's score, 1 to 10."""
         return number(self.record.get("reference_score")) if self.judged else None
 
+    def value(self, metric: str) -> float | None:
+        """A metric of the doc: AIR-Bench-Chat's score is that of the record, all others are as lm-eval logged them."""
+        return self.score if metric == "gpt_score" else self.metrics.get(metric)
+
     @property
     def levels(self) -> dict[str, str]:
         """INTIMA: level of each class and trait."""
