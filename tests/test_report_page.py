@@ -7,6 +7,7 @@ import base64
 import hashlib
 import io
 import json
+import os
 import re
 from pathlib import Path
 from statistics import mean, stdev
@@ -164,6 +165,23 @@ def test_a_path_to_something_that_is_no_audio_is_never_read_into_the_page(tmp_pa
     page = page_of(tmp_path, folder, options=("--embed-audio",))
     assert base64.b64encode(b"root:secret").decode() not in page
     assert "does not begin like audio" in page
+
+
+def test_a_clip_is_read_as_the_run_read_it_and_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """A WAV that was written to a pipe states no size that is true."""
+    folder = write_run(tmp_path / "run", air=16, audio=tmp_path / "clips")
+    streamed, pipe, damaged = (tmp_path / "clips" / f"{number}.wav" for number in (0, 1, 2))
+    whole = streamed.read_bytes()
+    streamed.write_bytes(whole[:4] + b"\xff" * 4 + whole[8:40] + b"\xff" * 4 + whole[44:])
+    pipe.unlink()
+    os.mkfifo(pipe)
+    damaged.write_bytes(whole[:60])
+    page = page_of(tmp_path, folder, options=("--embed-audio",))
+    docs = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])["air"]["docs"]
+    told = {doc["f"]: (doc["a"][:1], doc["no"]) for doc in docs}
+    assert told["0.wav"] == ("#", "")
+    assert told["1.wav"] == ("", "the audio file is not on this machine")
+    assert told["2.wav"] == ("", "the clip is damaged or longer than ten minutes")
 
 
 def test_the_usual_heads_of_audio_are_known() -> None:
