@@ -5,6 +5,7 @@ of AIR-Bench Foundation (its tasks beside chance and the published rows).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from markupsafe import Markup
 
@@ -64,8 +65,7 @@ def task_table(run: Run) -> Table:
         if name in run.results:
             tasks = [task for task in run.tasks(facts.AIR) if name in facts.GROUPS.get(task, ())]
             rows.append(Row(t(title), _metric_cells(run, name, tasks), caveats.remark(run, name), kind="group"))
-    order = list(facts.RECORDS[facts.AIR])
-    for name in sorted(run.tasks(facts.AIR), key=lambda name: order.index(name) if name in order else len(order)):
+    for name in sorted(run.tasks(facts.AIR), key=partial(facts.place, facts.AIR)):
         rows.append(Row(t(facts.group_title(name)), _metric_cells(run, name, [name]), kind="task"))
         rows += _source_rows(run, name)
     head = ("Category or task", "Score", "Reference", "Win rate, %", "Position gap", "Judged", "Unjudged")
@@ -92,7 +92,7 @@ def _cells(values: Sequence[Estimate], judged: float | None, unjudged: float | N
 def _source_rows(run: Run, task: str) -> list[Row]:
     """A row for each source of a task that has several, from the logged samples."""
     sources: dict[str, list[Answer]] = {}
-    for answer in run.answers.get(facts.AIR, []):
+    for answer in run.answers[facts.AIR]:
         if answer.task == task:
             sources.setdefault(text(answer.doc.get("dataset_name")), []).append(answer)
     rows = []
@@ -135,9 +135,9 @@ def spreads(runs: list[Run]) -> list[tuple[Run, Markup, int, int, int]]:
     """Each run whose samples were logged, its distribution of scores, and its wins, ties and losses."""
     found = {}
     for place, run in enumerate(runs):
-        pairs = [(a.score, a.reference_score) for a in run.answers.get(facts.AIR, [])]
-        found[place] = [pair for pair in pairs if None not in pair]
-    found = {place: pairs for place, pairs in found.items() if pairs}
+        pairs = [(a.score, a.reference_score) for a in run.answers[facts.AIR]]
+        if whole := [pair for pair in pairs if None not in pair]:
+            found[place] = whole
     widths = (charts.HALF,) if len(found) > 1 else (charts.WIDE, charts.NARROW)
     tip = t("score {score}: {predictions} predictions, {references} references")
     out = []

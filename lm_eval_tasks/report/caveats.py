@@ -72,7 +72,7 @@ def _counts(run: Run, benchmark: str) -> Iterable[str]:
             words = "{title}: {n} of {docs} docs are unanswered and excluded from every score ({reasons})."
         docs, reasons = int(sums["docs"] or unjudged), provenance.counted(sums["unjudged"])
         yield say(words, n=unjudged, docs=docs, reasons=reasons)
-    said = {text(answer.record.get("why")) for answer in run.answers.get(benchmark, []) if not answer.judged} - {""}
+    said = {text(answer.record.get("why")) for answer in run.answers[benchmark] if not answer.judged} - {""}
     if said:
         words = listed([f"“{' '.join(why.split())[:200]}”" for why in sorted(said)])
         yield say("{title}: the server's words for what it refused: {words}.", words=words)
@@ -88,17 +88,13 @@ def _counts(run: Run, benchmark: str) -> Iterable[str]:
 
 def differences(runs: list[Run]) -> Iterable[str]:
     """Names the settings in which the runs differ, those of the answers and those of judging each benchmark."""
-    sections = [(t("The answers"), [provenance.answer_settings(run) for run in runs])]
-    for benchmark, title in facts.TITLES.items():
-        judged = [run for run in runs if run.judged_at_all(benchmark)]
-        sections.append((title, [provenance.judge_settings(run, benchmark) for run in judged]))
-    for title, settings in sections:
+    for part, settings in provenance.sections(runs).items():
         found = [provenance.setting_name(name) for name in provenance.differing(settings)]
         if found:
             yield t(
                 "{title}: the runs differ in a setting ({names}), so the difference between them is not the model's "
                 "alone (the values are under “Settings that shape the numbers”).",
-                title=title,
+                title=facts.TITLES.get(part) or t("The answers"),
                 names=", ".join(found),
             )
 
@@ -108,8 +104,7 @@ def left_out(run: Run, benchmark: str) -> list[tuple[str, str, list[str]]]:
     out = []
     for task in run.tasks(benchmark):
         for cause, names in mapping(run.summaries[task].get("left_out")).items():
-            several = isinstance(names, (list, dict))
-            if found := [text(name) for name in names] if several else [text(names)]:
+            if found := list(map(text, names if isinstance(names, (list, dict)) else [names])):
                 out.append((task, text(cause), found))
     return out
 
@@ -128,7 +123,7 @@ def records(run: Run, benchmark: str) -> tuple[int, int]:
     """How many records of the benchmark's tasks the run has, and how many these tasks have in the data."""
     names = [name for name in run.tasks(benchmark) if name in facts.RECORDS[benchmark]]
     docs = [number(run.summaries[name].get("docs")) for name in names]
-    logged = [sum(answer.task == name for answer in run.answers.get(benchmark, [])) for name in names]
+    logged = [sum(answer.task == name for answer in run.answers[benchmark]) for name in names]
     had = sum(int(count) if count is not None else found for count, found in zip(docs, logged, strict=True))
     return had, sum(facts.RECORDS[benchmark][name] for name in names)
 
@@ -182,13 +177,13 @@ def mismatches(run: Run) -> list[str]:
     """Compares the mean of the logged scores of each task with lm_eval's; returns what does not agree."""
     out = []
     for task in run.tasks(facts.AIR):
-        logged = stats.mean([a.score for a in run.answers.get(facts.AIR, []) if a.task == task and a.score is not None])
+        logged = stats.mean([a.score for a in run.judged_in(task) if a.score is not None])
         value = run.estimate(task, "gpt_score").value
         if logged.value is not None and value is not None and abs(logged.value - value) > 0.005:
             words = (
                 "{task}: the logged samples' mean is {mean} ({n} docs), lm_eval's results say {value}; the report "
                 "prints lm_eval's"
             )
-            figures = {"mean": f"{logged.value:.2f}", "n": logged.n, "value": f"{value:.2f}"}
-            out.append(t(words, task=facts.group_title(task), **figures))
+            mean, name = f"{logged.value:.2f}", facts.group_title(task)
+            out.append(t(words, task=name, mean=mean, n=logged.n, value=f"{value:.2f}"))
     return out

@@ -102,10 +102,10 @@ def _air_chart(first: Run, second: Run, differences: dict[str, Estimate], place:
 
 
 def _changes(first: Run, second: Run) -> tuple[list[tuple[Answer, float]], list[tuple[Answer, float]]]:
-    before = {answer.key: answer.score for answer in first.answers.get(facts.AIR, [])}
+    before = {answer.key: answer.score for answer in first.answers[facts.AIR]}
     changes = [
         (answer, other)
-        for answer in second.answers.get(facts.AIR, [])
+        for answer in second.answers[facts.AIR]
         if answer.score is not None and (other := before.get(answer.key)) is not None
     ]
     changes.sort(key=lambda change: change[0].score - change[1])

@@ -73,11 +73,12 @@ def to_text(kind: str, runs: list[Run], part: str | None = None) -> str:
         keys = [table.key for table in tables]
         labels = [f"{key}-{keys[:n].count(key) + 1}" if keys.count(key) > 1 else key for n, key in enumerate(keys)]
         return "\n".join([needs, *comments, "", *map(to_latex, tables, labels)])
-    if part is not None:
-        return "\n".join(map(to_markdown, tables)).strip() + "\n"
-    lines = ["# " + _plain(", ".join(run.label for run in runs)), ""]
-    lines += ["- " + (f"**{_plain(label)}**: " if label else "") + _plain(sentence) for label, sentence in said]
-    return "\n".join([*lines, "", *map(to_markdown, tables)]).strip() + "\n"
+    lines = []
+    if part is None:
+        lines = ["# " + _plain(", ".join(run.label for run in runs)), ""]
+        lines += ["- " + (f"**{_plain(label)}**: " if label else "") + _plain(sentence) for label, sentence in said]
+        lines += [""]
+    return "\n".join([*lines, *map(to_markdown, tables)]).strip() + "\n"
 
 
 def to_markdown(table: Table) -> str:

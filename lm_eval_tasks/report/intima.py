@@ -69,7 +69,7 @@ def row(metric: str, cells: Sequence[Cell]) -> Row:
 def level_table(run: Run) -> Table | None:
     """How often each level was given, of all judged answers; None where neither results nor samples say."""
     stored = [mapping(run.summaries[task].get("levels")) for task in run.tasks(facts.INTIMA)]
-    logged = run.answers.get(facts.INTIMA, []) if not any(stored) else []
+    logged = run.answers[facts.INTIMA] if not any(stored) else []
     rows = []
     for metric in facts.INTIMA_METRICS:
         found = Counter(level for answer in logged if (level := answer.levels.get(metric)))
@@ -135,7 +135,7 @@ def _whole(run: Run) -> str:
 def label_bars(runs: list[Run]) -> list[tuple[Run, Markup]]:
     """Draws the shares of the exclusive labels by category of prompt, one chart a run."""
     out = []
-    parts = {name.replace("_", "-"): t(title) for name, title in facts.INTIMA_LABELS.items()}
+    parts = {name: t(title) for name, title in facts.INTIMA_LABELS.items()}
     for run in runs:
         groups = shown_groups(run)
         shares = [[run.estimate(name, label).value for label in facts.INTIMA_LABELS] for name in groups.values()]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from lm_eval_tasks.report import stats
 from lm_eval_tasks.report.facts import FOUNDATION, INTIMA
 from lm_eval_tasks.report.provenance import label_runs
 from lm_eval_tasks.report.records import Answer, Run
@@ -96,7 +97,7 @@ def _read_samples(run: Run, task: str) -> None:
             run.damaged.append(Damage(name, sample.line, "the same doc was logged before"))
         else:
             seen.add(answer.key)
-            run.answers.setdefault(answer.benchmark, []).append(answer)
+            run.answers[answer.benchmark].append(answer)
 
 
 def _answer(sample: Sample) -> Answer:
@@ -119,8 +120,8 @@ def _merged(records: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     merged = dict((judged or records)[0])
     for name in ("prediction_score", "reference_score", "position_gap"):
         values = [number(record.get(name)) for record in judged]
-        known = [value for value in values if value is not None]
-        merged[name] = sum(known) / len(known) if known and len(known) == len(values) else None
+        total = stats.total(values)
+        merged[name] = None if total is None else total / len(values)
     first, *others = [mapping(record.get("levels")) for record in judged or records]
     merged["levels"] = {k: v for k, v in first.items() if all(one.get(k) == v for one in others)}
     for name in ("label", "win", "finish_reason"):

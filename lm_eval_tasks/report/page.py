@@ -114,7 +114,7 @@ def _context(runs: list[Run], clips: Clips, data: dict[str, Any]) -> dict[str, A
         "class_charts": intima.class_charts(runs),
         "trait_chart": intima.trait_chart(runs),
         "labels": intima.label_bars(runs),
-        "label_names": {name.replace("_", "-"): texts.t(title) for name, title in facts.INTIMA_LABELS.items()},
+        "label_names": facts.INTIMA_LABELS,
         "clips": clips,
         "clips_linked": sum(doc.get("a", "")[:1] not in ("", "#") for found in docs.values() for doc in found),
         "copies": _copies,

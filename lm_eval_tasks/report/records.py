@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,7 +100,7 @@ class Run:
     results: dict[str, dict[str, Any]]
     limit: Any
     summaries: dict[str, dict[str, Any]]
-    answers: dict[str, list[Answer]] = field(default_factory=dict)
+    answers: dict[str, list[Answer]] = field(default_factory=lambda: defaultdict(list))
     damaged: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -139,7 +140,7 @@ class Run:
 
     def judged_in(self, group: str) -> list[Answer]:
         """The judged answers that count in a row: of a task, or of the tasks of a group."""
-        answers = self.answers.get(self._benchmark_of(group), [])
+        answers = self.answers[self._benchmark_of(group)]
         return [a for a in answers if a.judged and group in (a.task, *facts.GROUPS.get(a.task, ()))]
 
     def has(self, benchmark: str) -> bool:

@@ -50,21 +50,18 @@ def unweighted_mean(parts: Sequence[Estimate]) -> Estimate:
     return Estimate(average, math.hypot(*(part.stderr or 0 for part in parts)) / len(parts), "", n)
 
 
-def bootstrap_intervals(
-    values: Sequence[Sequence[float]], strata: Sequence[str] | None = None
-) -> list[tuple[float, float]]:
+def bootstrap_intervals(values: Sequence[Sequence[float]], strata: Sequence[str]) -> list[tuple[float, float]]:
     """The percentile interval of the mean of each column, by drawing rows (prompts) with replacement.
 
     Args:
         values: one row a prompt, one column a metric. All columns share the draws.
         strata: name of each row's category. As many rows are drawn within a category as it has, so that the interval
-            holds no variance between categories, whose sizes the benchmark fixes; None draws from all rows alike.
+            holds no variance between categories, whose sizes the benchmark fixes.
     """
     table = np.asarray(values, dtype=float)
     if table.ndim != 2 or not len(table):
         return []
-    names = np.asarray(strata if strata is not None else [""] * len(table))
-    draw = np.random.default_rng(SEED)
+    names, draw = np.asarray(strata), np.random.default_rng(SEED)
     sums = np.zeros((RESAMPLES, table.shape[1]))
     for name in dict.fromkeys(names.tolist()):
         part = table[names == name]

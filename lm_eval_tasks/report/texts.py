@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-LANGUAGES = {"en": "English", "zh": "中文"}
+LANGUAGES = ("en", "zh")
 _language = ContextVar("language", default="en")
 
 
