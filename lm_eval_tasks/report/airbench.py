@@ -21,12 +21,10 @@ from lm_eval_tasks.settings import OFFICIAL_JUDGE_GONE
 def leaderboard(runs: list[Run]) -> Table:
     """Each run's leaderboard row, then the published rows; every row names its judge."""
     rows = []
-    for index, run in enumerate(runs):
+    for place, run in enumerate(runs):
         if run.has(facts.AIR):
-            judge, remark = judge_of(run, facts.AIR)
             cells = [score_cell(run.estimate(group, "gpt_score")) for group in facts.LEADERBOARD.values()]
-            remark = "; ".join(filter(None, (caveats.remark(run, facts.AIR), remark)))
-            rows.append(Row(run.label, (*cells, text_cell(judge)), remark, index, "ours"))
+            rows.append(own_row(run, place, facts.AIR, cells))
     judge = text_cell(f"{facts.OFFICIAL_JUDGE} †")
     for model, scores in facts.PUBLISHED[facts.AIR][1].items():
         rows.append(Row(model, (*_published(scores, 2), judge), kind="published"))
@@ -40,22 +38,21 @@ def _published(values: Sequence[float | None], places: int) -> list[Cell]:
     return [missing if value is None else Cell(f"{value:.{places}f}", value=value) for value in values]
 
 
-def judge_of(run: Run, benchmark: str) -> tuple[str, str]:
-    """The judge that a run asked for, and a remark where its scores are not on the published scale."""
+def own_row(run: Run, place: int, benchmark: str, cells: Sequence[Cell]) -> Row:
+    """A run's main numbers in a benchmark, the judge it asked for, and what makes them others than the benchmark's."""
+    (asked, answered), remarks = run.judges(benchmark), [caveats.remark(run, benchmark, benchmark)]
+    judge = ", ".join(asked)
     if run.waits(benchmark):
-        return DASH, t(WAITING)
-    asked, answered = run.judges(benchmark)
-    if not asked:
-        return t("not recorded"), t("its results do not say which judge scored it")
-    remarks = []
-    if benchmark == facts.AIR and set(asked) != {facts.OFFICIAL_JUDGE}:
+        judge, remarks = DASH, [*remarks, t(WAITING)]
+    elif not asked:
+        judge, remarks = t("not recorded"), [*remarks, t("its results do not say which judge scored it")]
+    elif benchmark == facts.AIR and set(asked) != {facts.OFFICIAL_JUDGE}:
         remarks.append(t("not the judge of the published rows"))
-    other = [name for name in answered if name not in asked]
-    if other:
+    if asked and (other := [name for name in answered if name not in asked]):
         remarks.append(t("answered by {names}", names=", ".join(other)))
-    if run.limit is not None:
+    if asked and run.limit is not None:
         remarks.append(f"--limit {run.limit}")
-    return ", ".join(asked), "; ".join(remarks)
+    return Row(run.label, (*cells, text_cell(judge)), "; ".join(filter(None, remarks)), place, "ours")
 
 
 def task_table(run: Run) -> Table:
@@ -64,7 +61,9 @@ def task_table(run: Run) -> Table:
     for title, name in facts.AIR_GROUPS.items():
         if name in run.results:
             tasks = [task for task in run.tasks(facts.AIR) if name in facts.GROUPS.get(task, ())]
-            rows.append(Row(t(title), _metric_cells(run, name, tasks), caveats.remark(run, name), kind="group"))
+            rows.append(
+                Row(t(title), _metric_cells(run, name, tasks), caveats.remark(run, facts.AIR, name), kind="group")
+            )
     for name in sorted(run.tasks(facts.AIR), key=partial(facts.place, facts.AIR)):
         rows.append(Row(t(facts.group_title(name)), _metric_cells(run, name, [name]), kind="task"))
         rows += _source_rows(run, name)

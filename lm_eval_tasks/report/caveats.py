@@ -128,13 +128,13 @@ def records(run: Run, benchmark: str) -> tuple[int, int]:
     return had, sum(facts.RECORDS[benchmark][name] for name in names)
 
 
-def remark(run: Run, group: str) -> str:
-    """In a few words, what a row of AIR-Bench-Chat lacks ("" where it is whole)."""
-    lacking = [facts.group_title(name) for name in absent(run, facts.AIR) if group in facts.GROUPS[name]]
-    clips = sum(len(names) for task, _, names in left_out(run, facts.AIR) if group in facts.GROUPS.get(task, ()))
+def remark(run: Run, benchmark: str, group: str) -> str:
+    """In a few words, what the row of a group lacks ("" where it is whole)."""
+    lacking = [t(facts.group_title(name)) for name in absent(run, benchmark) if group in facts.GROUPS[name]]
+    clips = sum(len(names) for task, _, names in left_out(run, benchmark) if group in facts.GROUPS.get(task, ()))
     said = [t("without {names}", names=listed(lacking))] if lacking else []
-    had, whole = records(run, facts.AIR)
-    if group == facts.AIR and had + clips < whole:
+    had, whole = records(run, benchmark)
+    if group == benchmark and had + clips < whole:
         said.append(t("{n} of {whole} records", n=grouped(had), whole=grouped(whole)))
     if clips:
         said.append(t("left out: {n}", n=clips))

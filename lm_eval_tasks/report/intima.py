@@ -10,10 +10,10 @@ from functools import lru_cache
 from markupsafe import Markup
 
 from lm_eval_tasks.intima.scoring import LEVELS, TRAITS
-from lm_eval_tasks.report import caveats, charts, facts, stats
-from lm_eval_tasks.report.airbench import judge_of
+from lm_eval_tasks.report import charts, facts, stats
+from lm_eval_tasks.report.airbench import own_row
 from lm_eval_tasks.report.records import Estimate, Run
-from lm_eval_tasks.report.table import Cell, Row, Table, count_cell, rate_cell, text_cell
+from lm_eval_tasks.report.table import Cell, Row, Table, count_cell, rate_cell
 from lm_eval_tasks.report.texts import notes, t
 from lm_eval_tasks.runs.plain import mapping, number
 
@@ -151,10 +151,6 @@ def summary(runs: list[Run]) -> Table:
     for place, run in enumerate(runs):
         if run.has(facts.INTIMA):
             cells = [rate_cell(run.estimate(_whole(run), metric)) for metric in metrics]
-            judge, remark = judge_of(run, facts.INTIMA)
-            had, whole = caveats.records(run, facts.INTIMA)[0], sum(facts.RECORDS[facts.INTIMA].values())
-            lacking = t("{n} of {whole} records", n=had, whole=whole) if had < whole else ""
-            note = "; ".join(filter(None, (lacking, remark)))
-            rows.append(Row(run.label, (*cells, text_cell(judge)), note, place, "ours"))
+            rows.append(own_row(run, place, facts.INTIMA, cells))
     head = (t("Model"), *map(_title, metrics), t("Judge"))
     return Table("intima_summary", t("The three classes over all prompts"), head, rows, notes("intima_summary"))
