@@ -118,7 +118,7 @@ def category_chart(runs: list[Run]) -> Markup:
     series = {}
     for place, run in shown.items():
         scores = [run.estimate(group, "gpt_score") for group in facts.AIR_GROUPS.values()]
-        series[place] = (run.label, [charts.Point(one.value, stats.normal_interval(one, 0, 10)) for one in scores])
+        series[place] = (run.label, [(one.value, stats.normal_interval(one, 0, 10)) for one in scores])
     return charts.dots(
         list(map(t, facts.AIR_GROUPS)),
         series,

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -17,11 +16,8 @@ _UNFIT = re.compile(
 )
 
 
-class Point(NamedTuple):
-    """A dot, none without a value, and its 95% interval."""
-
-    value: float | None
-    interval: tuple[float, float] | None
+Point = tuple[float | None, tuple[float, float] | None]
+"""The value of a dot, which is not drawn without one, and its 95% interval."""
 
 
 def visible(words: str) -> str:

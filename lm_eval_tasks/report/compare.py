@@ -88,8 +88,8 @@ def _minus(first: Run, second: Run) -> str:
 
 
 def _air_chart(first: Run, second: Run, differences: dict[str, Estimate], place: int) -> Markup:
-    points = [charts.Point(found.value, stats.normal_interval(found, -9, 9)) for found in differences.values()]
-    ends = [abs(end) for dot in points if dot.value is not None for end in (dot.value, *(dot.interval or ()))]
+    points = [(found.value, stats.normal_interval(found, -9, 9)) for found in differences.values()]
+    ends = [abs(end) for value, interval in points for end in (value, *(interval or ())) if end is not None]
     reach = max([0.5, *ends]) * 1.15
     return charts.dots(
         list(map(t, differences)),

@@ -88,7 +88,7 @@ def to_markdown(table: Table) -> str:
     lines.append("|---" + "".join("|---" if words else "|---:" for words, _ in table.columns()) + "|")
     for name, cells in _rows(table):
         lines.append(f"| {_plain(name)} | " + " | ".join(_plain(_shown(cell)) for cell in cells) + " |")
-    return "\n".join([*lines, "", *(f"{_plain(note)}\n" for note in _notes(table))])
+    return "\n".join([*lines, "", *(f"{_plain(note)}\n" for note in table.remarks())])
 
 
 def to_latex(table: Table, label: str = "") -> str:
@@ -119,7 +119,7 @@ def to_latex(table: Table, label: str = "") -> str:
         before = kind
     lines += ["\\bottomrule", "\\end{tabular}", "\\end{adjustbox}"]
     lines += [f"\\caption{{{_tex(table.name)}}}", f"\\label{{tab:{label}}}"]
-    notes = [f"\\par\\raggedright\\footnotesize {_tex(note)}" for note in _notes(table)]
+    notes = [f"\\par\\raggedright\\footnotesize {_tex(note)}" for note in table.remarks()]
     return "\n".join([*lines, *notes, "\\end{table}", ""])
 
 
@@ -171,10 +171,6 @@ def _rows(table: Table) -> Iterable[tuple[str, tuple[Cell, ...]]]:
         name += f" ({t('published')})" if row.kind == "published" else ""
         name += " *" if row.kind == "differs" else ""
         yield name, row.cells or (Cell(""),) * (len(table.head) - 1)
-
-
-def _notes(table: Table) -> list[str]:
-    return [*table.notes, *(t("{mark}: {reason}.", mark=mark, reason=reason) for mark, reason in table.reasons())]
 
 
 def _shown(cell: Cell) -> str:

@@ -113,7 +113,7 @@ def _bars(
             for _, group, metric in places:
                 value, ends = run.estimate(group, metric).value, bootstrap(run, group).get(metric)
                 interval = (100 * ends[0], 100 * ends[1]) if ends else None
-                points.append(charts.Point(None if value is None else 100 * value, interval))
+                points.append((None if value is None else 100 * value, interval))
     return charts.dots(
         [row for row, _, _ in places],
         series,
