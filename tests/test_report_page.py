@@ -291,7 +291,12 @@ def test_every_word_of_the_report_has_its_chinese_with_the_same_fields(tmp_path:
     assert sorted(used - set(table)) == []
     fields = re.compile(r"\{\w+\}")
     notes = json.loads((home / "notes.json").read_text(encoding="utf-8"))
-    pairs = [(note["en"], note["zh"]) for under in notes.values() for note in under]
+    warnings = json.loads((home / "warnings.json").read_text(encoding="utf-8"))
+    said = (home / "caveats.py").read_text(encoding="utf-8")
+    assert set(re.findall(r'\b(?:warning|say)\("(\w+)"', said)) <= set(warnings)
+    assert [name for name in warnings if f'"{name}"' not in said] == []
+    both = [note for under in (*notes.values(), warnings.values()) for note in under]
+    pairs = [(note["en"], note["zh"]) for note in both]
     for english, other in (*table.items(), *pairs):
         assert sorted(fields.findall(english)) == sorted(fields.findall(other)), english
     assert make(write_run(tmp_path / "run", air=16), "--language", "zh", "-o", tmp_path / "x.md") == 0
