@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -31,10 +33,14 @@ _LATEX = str.maketrans(
     {mark: f"\\{mark}" for mark in "&%$#_{}"}
     | {mark: f"\\{name}{{}}" for mark, name in _TEXT.items()}
     | {mark: f"${name}$" for mark, name in _MATHS.items()}
-    | {"–": "--", "\u202f": "\\,"}
+    | {"–": "--", "\u202f": "\\,", "[": "{[}", "*": "{*}"}  # the last two belong to a line break before them
 )
 _WRAPPED, _WRAP = 32, ">{\\raggedright\\arraybackslash}p{15em}"
 """Columns of text longer than so many characters are set in lines of this width."""
+_HEAD = 16
+"""Characters in a line of a column's head, so that a long label of a run does not make the whole table small."""
+_FLOATS = 16
+"""Tables that may wait for a page; LaTeX gives up when it holds more than 18."""
 
 
 def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
@@ -72,7 +78,13 @@ def to_text(kind: str, runs: list[Run], part: str | None = None) -> str:
         comments = [f"% {_line(f'{label}: {sentence}')}" for label, sentence in said]
         keys = [table.key for table in tables]
         labels = [f"{key}-{keys[:n].count(key) + 1}" if keys.count(key) > 1 else key for n, key in enumerate(keys)]
-        return "\n".join([needs, *comments, "", *map(to_latex, tables, labels)])
+        count = itertools.count(1)
+        flushed = re.sub(
+            r"(?<=\\end\{table\}\n)",
+            lambda _: "" if next(count) % _FLOATS else "\\clearpage\n",
+            "\n".join(map(to_latex, tables, labels)),
+        )
+        return "\n".join([needs, *comments, "", flushed])
     lines = []
     if part is None:
         lines = ["# " + _plain(", ".join(run.label for run in runs)), ""]
@@ -124,13 +136,9 @@ def to_latex(table: Table, label: str = "") -> str:
 
 
 def _head(name: str, how: str) -> str:
-    """The head of a column, a long one in two lines."""
-    words, half = name.split(" "), len(name) / 2
-    if len(name) < 16 or len(words) < 2:
-        return _tex(name)
-    split = min(range(1, len(words)), key=lambda n: abs(len(" ".join(words[:n])) - half))
-    first, second = (_tex(" ".join(part)) for part in (words[:split], words[split:]))
-    return f"\\shortstack[{how}]{{{first}\\\\{second}}}"
+    """The head of a column, a long one in several lines."""
+    lines = "\\\\".join(map(_tex, textwrap.wrap(name, _HEAD)))
+    return f"\\shortstack[{how}]{{{lines}}}" if len(name) > _HEAD else lines
 
 
 def to_sheet(table: Table) -> str:
