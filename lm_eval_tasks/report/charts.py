@@ -110,7 +110,7 @@ def dots(
     def draw(width: float) -> _Drawing:
         narrow = width < 500
         pitch, above = max(34.0, 18 + lane * len(series)), 14.0 if narrow else 0.0
-        left, right, top = 4.0 if narrow else 196.0, 46.0 if narrow else 60.0, 6.0
+        left, right, top = 4.0 if narrow else 196.0, 52.0 if narrow else 60.0, 6.0
         centers, at = [], top
         for index in range(len(rows)):
             at += (14 if index in gaps else 0) + above
@@ -188,7 +188,7 @@ def stacked(
 
     def draw(width: float) -> _Drawing:
         narrow = width < 500
-        pitch, left, right = 48.0 if narrow else 34.0, 4.0 if narrow else 196.0, 26.0
+        pitch, left, right = 48.0 if narrow else 34.0, 10.0 if narrow else 196.0, 26.0
         sheet, room = _Drawing(width, pitch * len(rows) + 34), width - left - right
         for tick in (0, 25, 50, 75, 100):
             sheet.text(left + room * tick / 100, pitch * len(rows) + 18, f"{tick}%", "tick", "middle")
