@@ -59,7 +59,7 @@ def test_nothing_overflows(browser, show, page: str, size: tuple[int, int]) -> N
           const box = chart.getBoundingClientRect();
           for (const text of box.width ? chart.querySelectorAll("text") : []) {
             const own = text.getBoundingClientRect();
-            if (own.right > box.right + 3 || own.left < box.left - 3) out.push("a text leaves its chart: " + text.textContent);
+            if (own.right > box.right + 3 || own.left < box.left - 3) out.push("leaves its chart: " + text.textContent);
           }
         }
         for (const pane of document.querySelectorAll(".pane, .list")) {

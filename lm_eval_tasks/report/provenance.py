@@ -121,7 +121,7 @@ def setting_name(name: str) -> str:
 def differing(settings: list[dict[str, str]]) -> list[str]:
     """The settings that shape the numbers and are not the same in all runs that have any."""
     known = [values for values in settings if values]
-    if known and all(values.get("data_revision", "none") != "none" for values in known):
+    if known and all(values.get("data_revision", t("none")) != t("none") for values in known):
         # the commit of the data says more than where it came from
         known = [{k: v for k, v in values.items() if k not in ("source", "revision")} for values in known]
     names = _ordered({name for values in known for name in values})
