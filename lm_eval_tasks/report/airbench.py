@@ -97,12 +97,10 @@ def _source_rows(run: Run, task: str) -> list[Row]:
     rows = []
     for source, answers in sorted(sources.items()) if len(sources) > 1 else ():
         judged = [answer for answer in answers if answer.score is not None]
-        references = [answer.reference_score for answer in judged]
-        wins = [
-            float(a.score > reference) for a, reference in zip(judged, references, strict=True) if reference is not None
-        ]
+        pairs = [(answer.score, answer.reference_score) for answer in judged]
+        wins = [float(score > reference) for score, reference in pairs if reference is not None]
         gaps = [number(answer.record.get("position_gap")) for answer in judged]
-        columns = ([answer.score for answer in judged], references, wins, gaps)
+        columns = ([score for score, _ in pairs], [reference for _, reference in pairs], wins, gaps)
         values = [stats.mean([value for value in column if value is not None]) for column in columns]
         rows.append(Row(f"· {source}", _cells(values, len(judged), len(answers) - len(judged)), kind="source"))
     return rows
