@@ -62,7 +62,7 @@ def test_beside_a_judged_benchmark_each_has_its_own_and_only_that_one_can_be_jud
     settings = {key: value for key, value in metadata(server, root).items() if key != "local_path"}
     out = command_line(server, root, tmp_path / "out", "air_bench_chat_speech_QA", f"{ALL}_Sound_AQA", **settings)
     run = load(out)
-    assert run.benchmarks == {"air_bench_chat_speech_QA": "air_bench_chat", f"{ALL}_Sound_AQA": ALL}
+    assert run.files.benchmarks == {"air_bench_chat_speech_QA": "air_bench_chat", f"{ALL}_Sound_AQA": ALL}
     assert run.estimate(f"{ALL}_Sound_AQA", "acc").value == 1
     assert [answer.task for answer in run.answers["air_bench_chat"]] == ["air_bench_chat_speech_QA"] * 2
     assert list(load_run(out).samples) == ["air_bench_chat_speech_QA"]

@@ -10,8 +10,9 @@ from lm_eval.tasks import TaskManager
 from lm_eval_tasks import INCLUDE_PATH
 from lm_eval_tasks.air_bench_foundation import scoring
 from lm_eval_tasks.air_bench_foundation.letters import official_letter, read_letter
-from lm_eval_tasks.report.foundation import MODELS, PUBLISHED
+from lm_eval_tasks.report import facts
 
+MODELS, PUBLISHED = facts.PUBLISHED[facts.FOUNDATION]
 CHOICES = {"A": "dog barks", "B": "rain", "C": "a church bell", "D": "Certainly"}
 
 ANSWERS = [  # answer, letter of the strict reader, letter of the official rule

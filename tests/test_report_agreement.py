@@ -24,24 +24,24 @@ def test_kappa_of_a_worked_example() -> None:
     first, second = [8, 6, 4, 7], [7, 6, 5, 9]
     observed = sum((a - b) ** 2 for a, b in zip(first, second, strict=True)) / 4
     chance = sum((a - b) ** 2 for a in first for b in second) / 16
-    assert agreement.kappa(scores(*first), scores(*second)).value == pytest.approx(1 - observed / chance)
+    assert agreement.agreement("Kappa", scores(*first), scores(*second)).value == pytest.approx(1 - observed / chance)
 
 
 def test_the_distance_of_scores_counts_and_not_which_of_them_occur() -> None:
-    near = agreement.kappa(scores(2, 9, 2, 9), scores(3, 9, 2, 9)).value
-    far = agreement.kappa(scores(2, 9, 2, 9), scores(8, 9, 2, 9)).value
+    near = agreement.agreement("Kappa", scores(2, 9, 2, 9), scores(3, 9, 2, 9)).value
+    far = agreement.agreement("Kappa", scores(2, 9, 2, 9), scores(8, 9, 2, 9)).value
     assert near > 0.95 and far < 0.7
 
 
 def test_spearman_of_a_worked_example() -> None:
     ranks = 1 - 6 * sum(d * d for d in (0, 1, -1, 0)) / (4 * 15)
-    assert agreement.spearman(scores(1, 3, 5, 9), scores(2, 6, 4, 10)).value == pytest.approx(ranks)
+    assert agreement.agreement("Spearman", scores(1, 3, 5, 9), scores(2, 6, 4, 10)).value == pytest.approx(ranks)
 
 
 def test_alpha_takes_any_number_of_judges_and_missing_verdicts() -> None:
     equal = [scores(1, 5, 9, None), scores(1, 5, None, 3), scores(1, 5, 9, 3)]
-    assert agreement.alpha(equal).value == pytest.approx(1)
-    assert agreement.alpha([*equal, scores(9, 5, 1, 3)]).value < 0.5
+    assert agreement.agreement("Alpha", *equal).value == pytest.approx(1)
+    assert agreement.agreement("Alpha", *equal, scores(9, 5, 1, 3)).value < 0.5
     # Krippendorff's own example with four observers, whose ordinal alpha he gives as 0.815
     observers = [
         (1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None),
@@ -49,10 +49,10 @@ def test_alpha_takes_any_number_of_judges_and_missing_verdicts() -> None:
         (None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None),
         (1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None),
     ]
-    assert agreement.alpha([scores(*row) for row in observers]).value == pytest.approx(0.815, abs=5e-4)
+    assert agreement.agreement("Alpha", *(scores(*row) for row in observers)).value == pytest.approx(0.815, abs=5e-4)
 
 
-@pytest.mark.parametrize("measure", [agreement.kappa, agreement.spearman, lambda a, b: agreement.alpha([a, b])])
+@pytest.mark.parametrize("measure", agreement.MEASURES)
 @pytest.mark.parametrize(
     ("first", "second", "reason"),
     [
@@ -61,8 +61,8 @@ def test_alpha_takes_any_number_of_judges_and_missing_verdicts() -> None:
         (scores(5, 5, 5), scores(5, 5, 5), agreement.SAME),
     ],
 )
-def test_what_has_no_value_says_why(measure: Any, first: Any, second: Any, reason: str) -> None:
-    found = measure(first, second)
+def test_what_has_no_value_says_why(measure: str, first: Any, second: Any, reason: str) -> None:
+    found = agreement.agreement(measure, first, second)
     assert (found.value, found.reason) == (None, reason)
 
 

@@ -55,6 +55,13 @@ def test_nothing_overflows(browser, show, page: str, size: tuple[int, int]) -> N
           const box = node.getBoundingClientRect();
           if (box.right > limit + 1 || box.left < -1) out.push(node.tagName + "." + node.className + " " + box.right);
         }
+        for (const chart of document.querySelectorAll("svg.chart")) {
+          const box = chart.getBoundingClientRect();
+          for (const text of box.width ? chart.querySelectorAll("text") : []) {
+            const own = text.getBoundingClientRect();
+            if (own.right > box.right + 3 || own.left < box.left - 3) out.push("leaves its chart: " + text.textContent);
+          }
+        }
         for (const pane of document.querySelectorAll(".pane, .list")) {
           if (pane.scrollWidth > pane.clientWidth + 1) out.push(pane.className + " scrolls sideways");
         }

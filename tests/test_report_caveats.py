@@ -10,7 +10,7 @@ import pytest
 from report_runs import change, change_samples, write_run
 from report_samples import AIR
 
-from lm_eval_tasks.report import airbench, caveats, intima, provenance
+from lm_eval_tasks.report import airbench, caveats, intima, provenance, texts
 from lm_eval_tasks.report.formats import to_text
 from lm_eval_tasks.report.load import load_runs
 from lm_eval_tasks.report.page import to_html
@@ -59,6 +59,14 @@ def test_runs_whose_answers_were_made_otherwise_are_named_first(tmp_path: Path, 
     assert said(one, two)[0].startswith(f"The answers: the runs differ in a setting ({names}")
     rows = provenance.settings_table(load_runs([one, two])).rows
     assert next(row.name for row in rows if row.kind == "differs").startswith(names)
+
+
+@pytest.mark.parametrize("language", texts.LANGUAGES)
+def test_where_the_data_came_from_counts_where_no_commit_is_known_in_any_language(tmp_path: Path, language) -> None:
+    settings = [{"data_revision": None, "source": name} for name in ("huggingface", "modelscope")]
+    runs = load_runs([write_run(tmp_path / one["source"], one["source"], air=16, settings=one) for one in settings])
+    with texts.language(language):
+        assert provenance.setting_name("source") in caveats.warnings(runs)[0][1]
 
 
 def test_what_is_the_models_own_is_no_difference_in_settings(tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -103,3 +106,37 @@ def test_a_report_into_a_folder_that_does_not_exist_is_refused_before_anything_i
             make(tmp_path / "no run", "-o", tmp_path / "nowhere" / "x", "--format", kind)
         assert "\n" not in str(caught.value)
     assert not (tmp_path / "nowhere").exists()
+
+
+SPECIAL = '[a_b] & 50% # $x ~y ^z \\w {q} `r` "s" |u| <v> *w -- --- ?` é ± …'
+
+
+@pytest.mark.parametrize("name", [SPECIAL, "*starred", "- [x] " * 9])
+def test_latex_takes_no_text_for_the_option_of_a_line_break(tmp_path: Path, name: str) -> None:
+    """After a line break, even in the next line, "[" begins a length and "*" is swallowed."""
+    runs = load_runs([write_run(tmp_path / "1", "b", air=16), write_run(tmp_path / "2", name, air=16, judge=name)])
+    assert not re.search(r"\\\\\s*[\[*]", formats.to_text("latex", runs))
+
+
+def test_latex_breaks_long_heads_and_leaves_no_more_tables_waiting_than_it_can_hold(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / str(n), f"model-{n} " * 9, air=16, intima=31, seed=n) for n in range(5)]
+    text = formats.to_text("latex", load_runs(folders))
+    waiting = [part.count("\\begin{table}") for part in text.split("\\clearpage")]
+    assert sum(waiting) > 18 and max(waiting) <= 16
+    heads = re.findall(r"\\shortstack\[.\]\{(.*?)\}\}(?: &| \\\\)", text)
+    assert heads and all(len(line) <= 16 + 6 for head in heads for line in head.split("\\\\"))
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex here (Debian: apt install texlive-latex-extra)")
+@pytest.mark.parametrize("part", [None, *formats.PARTS])
+def test_latex_compiles(tmp_path: Path, part: str | None) -> None:
+    names = (SPECIAL, "*starred", "org/" + "very_long_name_without_spaces" * 4)
+    content = {"air": 16, "intima": 31, "foundation": 13}
+    runs = load_runs([write_run(tmp_path / str(n), name, judge=name, **content) for n, name in enumerate(names)])
+    head = "\\documentclass{article}\\usepackage{booktabs,adjustbox,array}\\begin{document}\n"
+    (tmp_path / "x.tex").write_text(head + formats.to_text("latex", runs, part) + "\\end{document}", encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "x.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    said = done.stdout.decode("utf-8", "replace")
+    assert done.returncode == 0, "\n".join(line for line in said.splitlines() if line.startswith(("!", "l.")))
+    assert not re.search("Overfull|Missing character|Float too large", said)

@@ -24,7 +24,7 @@ def test_output_path_and_model_folder_and_results_file_name_the_same_run(tmp_pat
     folder = write_run(tmp_path / "out", air=16, intima=31)
     results = next(home(folder).glob("results_*.json"))
     runs = [load_run(place) for place in (folder, home(folder), results)]
-    assert {run.results_file for run in runs} == {results}
+    assert {run.files.results_file for run in runs} == {results}
     assert [len(run.answers["air_bench_chat"]) for run in runs] == [16] * 3
     assert [len(run.answers["intima"]) for run in runs] == [31] * 3
 
@@ -33,7 +33,7 @@ def test_newest_results_are_read_with_the_samples_of_their_date_and_older_ones_a
     write_run(tmp_path, air=40, date="2025-01-01T00-00-00.000001")
     write_run(tmp_path, air=16, date="2025-01-02T00-00-00.000001")
     run = load_run(tmp_path)
-    assert run.date.startswith("2025-01-02")
+    assert run.files.date.startswith("2025-01-02")
     assert len(run.answers["air_bench_chat"]) == 16
     assert "1 older results" in run.notes[0]
     assert "2025-01-01" in run.notes[0]
@@ -244,7 +244,7 @@ def test_what_a_run_was_made_with_is_read_from_its_results(tmp_path: Path) -> No
     judging |= {"answers": {"cut": 3}, "process": {"version": "0.1.0"}, "ranks": 2}
     file.write_text(json.dumps(results), encoding="utf-8")
     run = load_run(folder)
-    made, task = made_with(run.content), "air_bench_chat_speech_QA"
+    made, task = made_with(run.files.results), "air_bench_chat_speech_QA"
     assert (run.limit, made["limit"], made["gen_kwargs"]) == (0.5, 0.5, {"temperature": 0.7})
     assert (made["system_instruction"], made["ranks"]) == ("Be brief.", 2)
     assert (made["generation"][task], made["answers"][task]) == ({"max_gen_toks": 33}, {"cut": 3})
@@ -277,7 +277,7 @@ def test_a_results_file_of_any_form_is_read_or_refused_in_one_line(tmp_path: Pat
     except ValueError as error:
         assert "\n" not in str(error)
     else:
-        assert isinstance(made_with(run.content)["generation"], dict) and isinstance(answer_settings(run), dict)
+        assert isinstance(made_with(run.files.results)["generation"], dict) and isinstance(answer_settings(run), dict)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import io
 import json
+import os
 import re
 from pathlib import Path
 from statistics import mean, stdev
@@ -166,6 +167,23 @@ def test_a_path_to_something_that_is_no_audio_is_never_read_into_the_page(tmp_pa
     assert "does not begin like audio" in page
 
 
+def test_a_clip_is_read_as_the_run_read_it_and_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """A WAV that was written to a pipe states no size that is true."""
+    folder = write_run(tmp_path / "run", air=16, audio=tmp_path / "clips")
+    streamed, pipe, damaged = (tmp_path / "clips" / f"{number}.wav" for number in (0, 1, 2))
+    whole = streamed.read_bytes()
+    streamed.write_bytes(whole[:4] + b"\xff" * 4 + whole[8:40] + b"\xff" * 4 + whole[44:])
+    pipe.unlink()
+    os.mkfifo(pipe)
+    damaged.write_bytes(whole[:60])
+    page = page_of(tmp_path, folder, options=("--embed-audio",))
+    docs = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])["air"]["docs"]
+    told = {doc["f"]: (doc["a"][:1], doc["no"]) for doc in docs}
+    assert told["0.wav"] == ("#", "")
+    assert told["1.wav"] == ("", "the audio file is not on this machine")
+    assert told["2.wav"] == ("", "the clip is damaged or longer than ten minutes")
+
+
 def test_the_usual_heads_of_audio_are_known() -> None:
     assert all(map(is_audio, (b"RIFF\0\0\0\0WAVEfmt ", b"ID3\x04", b"\xff\xfb\x90\x00", b"fLaC", b"OggS")))
     assert not any(map(is_audio, (b"version https://git-lfs", b"", b"\xff\xd8\xff\xe0")))
@@ -251,11 +269,16 @@ def test_levels_and_errors_by_code_are_shown_where_the_results_hold_them(tmp_pat
 
 def test_every_word_of_the_report_has_its_chinese_with_the_same_fields(tmp_path: Path) -> None:
     home = Path(report.__file__).parent
-    used = set()
+    used, warned, words = set(), set(), set()
+    calls = {"t": used, "say": warned, "warning": warned}
     for file in home.glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("t", "say"):
-                used |= {argument.value for argument in node.args if isinstance(argument, ast.Constant)}
+            words |= {node.value} if isinstance(node, ast.Constant) and isinstance(node.value, str) else set()
+            if (
+                isinstance(node, ast.Call)
+                and (name := getattr(node.func, "id", getattr(node.func, "attr", ""))) in calls
+            ):
+                calls[name].update(argument.value for argument in node.args if isinstance(argument, ast.Constant))
             elif isinstance(node, ast.Constant) and "{title}" in str(node.value):
                 used.add(node.value)
     for file in (*home.glob("templates/*"), *home.glob("static/*.js")):
@@ -273,7 +296,10 @@ def test_every_word_of_the_report_has_its_chinese_with_the_same_fields(tmp_path:
     assert sorted(used - set(table)) == []
     fields = re.compile(r"\{\w+\}")
     notes = json.loads((home / "notes.json").read_text(encoding="utf-8"))
-    pairs = [(note["en"], note["zh"]) for under in notes.values() for note in under]
+    warnings = json.loads((home / "warnings.json").read_text(encoding="utf-8"))
+    assert warned <= set(warnings) <= words
+    both = [note for under in (*notes.values(), warnings.values()) for note in under]
+    pairs = [(note["en"], note["zh"]) for note in both]
     for english, other in (*table.items(), *pairs):
         assert sorted(fields.findall(english)) == sorted(fields.findall(other)), english
     assert make(write_run(tmp_path / "run", air=16), "--language", "zh", "-o", tmp_path / "x.md") == 0

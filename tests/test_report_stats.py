@@ -37,13 +37,13 @@ def test_unweighted_mean_adds_errors_in_squares() -> None:
 
 def test_bootstrap_is_repeatable_and_near_the_normal_interval() -> None:
     rows = [[float(index < 120), 1.0] for index in range(400)]
-    first = stats.bootstrap_intervals(rows)
-    assert first == stats.bootstrap_intervals(rows)
+    first = stats.bootstrap_intervals(rows, [""] * 400)
+    assert first == stats.bootstrap_intervals(rows, [""] * 400)
     half = 1.96 * math.sqrt(0.3 * 0.7 / 400)
     assert first[0][0] == pytest.approx(0.3 - half, abs=0.01)
     assert first[0][1] == pytest.approx(0.3 + half, abs=0.01)
     assert first[1] == (1.0, 1.0)
-    assert stats.bootstrap_intervals([]) == []
+    assert stats.bootstrap_intervals([], []) == []
 
 
 def test_histogram_counts_by_the_nearest_half_point() -> None:
@@ -61,7 +61,7 @@ def test_bootstrap_within_categories_agrees_with_the_pooled_error() -> None:
     # categories only as 0.1 * 0.9.
     rows = [[float(index < 20)] for index in range(200)] + [[float(index < 180)] for index in range(200)]
     categories = ["a"] * 200 + ["b"] * 200
-    for strata, spread in ((categories, 0.1 * 0.9), (None, 0.5 * 0.5)):
+    for strata, spread in ((categories, 0.1 * 0.9), ([""] * 400, 0.5 * 0.5)):
         low, high = stats.bootstrap_intervals(rows, strata)[0]
         half = 1.96 * math.sqrt(spread / 400)
         assert (low, high) == pytest.approx((0.5 - half, 0.5 + half), abs=0.006)

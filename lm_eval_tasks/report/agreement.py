@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import combinations
 
 import krippendorff
@@ -25,37 +25,23 @@ Scores = Mapping[tuple[str, str], float]
 """(doc, answer) -> the score that a judge gave; the answer's own words, so that only equal answers are compared."""
 
 
-def kappa(first: Scores, second: Scores) -> Estimate:
-    """Cohen's kappa with quadratic weights over half points, on the answers that both judged."""
-    table = _common([first, second])
-    steps = np.rint(2 * table).astype(int)
-    return _measured(table, [table], lambda: cohen_kappa_score(*steps, weights="quadratic", labels=_STEPS))
+MEASURES: dict[str, Callable[[np.ndarray], float]] = {
+    "Kappa": lambda table: cohen_kappa_score(*np.rint(2 * table).astype(int), weights="quadratic", labels=_STEPS),
+    "Spearman": lambda table: spearmanr(*table).statistic,
+    "Alpha": lambda table: krippendorff.alpha(table, level_of_measurement="ordinal"),
+}
+"""Cohen's kappa with quadratic weights over half points and Spearman's rank correlation, both of two judges, and
+Krippendorff's alpha with the ordinal distance, of any number. Each takes scores, a row a judge, NaN where it gave none.
+"""
 
 
-def spearman(first: Scores, second: Scores) -> Estimate:
-    """Spearman's rank correlation on the answers that both judged."""
-    table = _common([first, second])
-    return _measured(table, table, lambda: spearmanr(*table).statistic)
-
-
-def alpha(judges: Sequence[Scores]) -> Estimate:
-    """Krippendorff's alpha with the ordinal distance, on the answers that two or more judged."""
-    table = _common(judges)
-    varying = [table[~np.isnan(table)]]
-    return _measured(table, varying, lambda: krippendorff.alpha(table, level_of_measurement="ordinal"))
-
-
-def _common(judges: Sequence[Scores]) -> np.ndarray:
-    """The scores of the answers that two or more judged: a row a judge, NaN where it did not."""
+def agreement(measure: str, *judges: Scores) -> Estimate:
+    """One of MEASURES on the answers that two or more judged, unless they are too few or their scores do not vary."""
     keys = sorted({key for scores in judges for key in scores if sum(key in other for other in judges) > 1})
-    return np.array([[scores.get(key, np.nan) for key in keys] for scores in judges])
-
-
-def _measured(table: np.ndarray, varying: Iterable[np.ndarray], measure: Callable[[], float]) -> Estimate:
-    """A measure, unless there are too few answers or scores that must vary are all the same."""
-    n = table.shape[1]
-    fault = FEW if n < 2 else SAME if any(len(np.unique(scores)) == 1 for scores in varying) else ""
-    return Estimate(None if fault else float(measure()), reason=fault, n=n)
+    table = np.array([[scores.get(key, np.nan) for key in keys] for scores in judges])
+    varying = table if measure == "Spearman" else [table[~np.isnan(table)]]
+    fault = FEW if len(keys) < 2 else SAME if any(len(np.unique(scores)) == 1 for scores in varying) else ""
+    return Estimate(None if fault else float(MEASURES[measure](table)), reason=fault, n=len(keys))
 
 
 def tables(runs: list[Run]) -> list[Table]:
@@ -82,11 +68,11 @@ def _pairs(pairs: list[tuple[tuple[Run, str, Scores], tuple[Run, str, Scores]]])
     rows = []
     for (first, _, before), (second, _, after) in pairs:
         shift = stats.paired_difference(before, after)
-        measured = (kappa(before, after), spearman(before, after), alpha([before, after]))
+        measured = [agreement(measure, before, after) for measure in MEASURES]
         cells = (count_cell(shift.n), *map(score_cell, measured), score_cell(shift, signed=True))
         rows.append(Row(f"{second.label} · {first.label}", cells))
-    head = (t("Judges"), t("Samples"), t("Kappa"), "Spearman", "Alpha", t("Shift"))
-    return Table("agreement", t("Agreement of the judges"), head, tuple(rows), notes("agreement"))
+    head = (t("Judges"), t("Samples"), *map(t, MEASURES), t("Shift"))
+    return Table("agreement", t("Agreement of the judges"), head, rows, notes("agreement"))
 
 
 def _judges(named: list[tuple[Run, str, Scores]]) -> Table:
@@ -96,9 +82,9 @@ def _judges(named: list[tuple[Run, str, Scores]]) -> Table:
         gap = run.estimate(facts.AIR, "position_gap")
         same = [other for _, _, other in named if other.keys() & scores.keys()]
         cells = (text_cell(judge), score_cell(stats.mean(list(scores.values()))), score_cell(gap, signed=True))
-        rows.append(Row(run.label, (*cells, score_cell(alpha(same)), count_cell(len(same)))))
+        rows.append(Row(run.label, (*cells, score_cell(agreement("Alpha", *same)), count_cell(len(same)))))
     head = (t("Run"), t("Judge"), t("Mean"), t("Position gap"), t("Alpha of all"), t("Judges"))
-    return Table("agreement_judges", t("Each judge"), head, tuple(rows), notes("agreement_judges"))
+    return Table("agreement_judges", t("Each judge"), head, rows, notes("agreement_judges"))
 
 
 def _ranks(named: list[tuple[Run, str, Scores]]) -> Table | None:

@@ -1,52 +1,58 @@
-"""What the report shows of AIR-Bench-Chat: leaderboard, categories, tasks, sources and the distribution of scores."""
+"""What the report shows of AIR-Bench-Chat (leaderboard, categories, tasks, sources and the distribution of scores), and
+of AIR-Bench Foundation (its tasks beside chance and the published rows).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from markupsafe import Markup
 
+from lm_eval_tasks.air_bench_foundation.scoring import TASKS as FOUNDATION_TASKS
 from lm_eval_tasks.report import caveats, charts, facts, stats
-from lm_eval_tasks.report.records import WAITING, Answer, Estimate, Run, number, text
+from lm_eval_tasks.report.records import WAITING, Answer, Estimate, Run
 from lm_eval_tasks.report.table import DASH, Cell, Row, Table, count_cell, rate_cell, score_cell, text_cell
 from lm_eval_tasks.report.texts import notes, t
+from lm_eval_tasks.runs.plain import mapping, number, text
 from lm_eval_tasks.settings import OFFICIAL_JUDGE_GONE
 
 
 def leaderboard(runs: list[Run]) -> Table:
     """Each run's leaderboard row, then the published rows; every row names its judge."""
     rows = []
-    for index, run in enumerate(runs):
+    for place, run in enumerate(runs):
         if run.has(facts.AIR):
-            judge, remark = judge_of(run, facts.AIR)
             cells = [score_cell(run.estimate(group, "gpt_score")) for group in facts.LEADERBOARD.values()]
-            remark = "; ".join(filter(None, (caveats.remark(run, facts.AIR), remark)))
-            rows.append(Row(run.label, (*cells, text_cell(judge)), remark, index, "ours"))
-    missing, judge = Cell(DASH, reason=t("not published")), text_cell(f"{facts.OFFICIAL_JUDGE} †")
+            rows.append(own_row(run, place, facts.AIR, cells))
+    judge = text_cell(f"{facts.OFFICIAL_JUDGE} †")
     for model, scores in facts.PUBLISHED[facts.AIR][1].items():
-        known = [missing if score is None else Cell(f"{score:.2f}", value=score) for score in scores]
-        rows.append(Row(model, (*known, judge), kind="published"))
+        rows.append(Row(model, (*_published(scores, 2), judge), kind="published"))
     told = notes("air_leaderboard", judge=facts.OFFICIAL_JUDGE, date=OFFICIAL_JUDGE_GONE)
     head = (t("Model"), *map(t, facts.LEADERBOARD), t("Judge"))
-    return Table("air_leaderboard", t("Leaderboard"), head, tuple(rows), told)
+    return Table("air_leaderboard", t("Leaderboard"), head, rows, told)
 
 
-def judge_of(run: Run, benchmark: str) -> tuple[str, str]:
-    """The judge that a run asked for, and a remark where its scores are not on the published scale."""
+def _published(values: Sequence[float | None], places: int) -> list[Cell]:
+    missing = Cell(DASH, reason=t("not published"))
+    return [missing if value is None else Cell(f"{value:.{places}f}", value=value) for value in values]
+
+
+def own_row(run: Run, place: int, benchmark: str, cells: Sequence[Cell]) -> Row:
+    """A run's main numbers in a benchmark, the judge it asked for, and what makes them others than the benchmark's."""
+    (asked, answered), remarks = run.judges(benchmark), [caveats.remark(run, benchmark, benchmark)]
+    judge = ", ".join(asked)
     if run.waits(benchmark):
-        return DASH, t(WAITING)
-    asked, answered = run.judges(benchmark)
-    if not asked:
-        return t("not recorded"), t("its results do not say which judge scored it")
-    remarks = []
-    if benchmark == facts.AIR and set(asked) != {facts.OFFICIAL_JUDGE}:
+        judge, remarks = DASH, [*remarks, t(WAITING)]
+    elif not asked:
+        judge, remarks = t("not recorded"), [*remarks, t("its results do not say which judge scored it")]
+    elif benchmark == facts.AIR and set(asked) != {facts.OFFICIAL_JUDGE}:
         remarks.append(t("not the judge of the published rows"))
-    other = [name for name in answered if name not in asked]
-    if other:
+    if asked and (other := [name for name in answered if name not in asked]):
         remarks.append(t("answered by {names}", names=", ".join(other)))
-    if run.limit is not None:
+    if asked and run.limit is not None:
         remarks.append(f"--limit {run.limit}")
-    return ", ".join(asked), "; ".join(remarks)
+    return Row(run.label, (*cells, text_cell(judge)), "; ".join(filter(None, remarks)), place, "ours")
 
 
 def task_table(run: Run) -> Table:
@@ -55,16 +61,15 @@ def task_table(run: Run) -> Table:
     for title, name in facts.AIR_GROUPS.items():
         if name in run.results:
             tasks = [task for task in run.tasks(facts.AIR) if name in facts.GROUPS.get(task, ())]
-            rows.append(Row(t(title), _metric_cells(run, name, tasks), caveats.remark(run, name), kind="group"))
-    order = list(facts.RECORDS[facts.AIR])
-    for name in sorted(run.tasks(facts.AIR), key=lambda name: order.index(name) if name in order else len(order)):
+            rows.append(
+                Row(t(title), _metric_cells(run, name, tasks), caveats.remark(run, facts.AIR, name), kind="group")
+            )
+    for name in sorted(run.tasks(facts.AIR), key=partial(facts.place, facts.AIR)):
         rows.append(Row(t(facts.group_title(name)), _metric_cells(run, name, [name]), kind="task"))
         rows += _source_rows(run, name)
-    columns = ("Score", "Reference", "Win rate, %", "Position gap", "Judged", "Unjudged")
+    head = ("Category or task", "Score", "Reference", "Win rate, %", "Position gap", "Judged", "Unjudged")
     title = t("All metrics by category, task and source")
-    return Table(
-        "air_tasks", title, (t("Category or task"), *map(t, columns)), tuple(rows), notes("air_tasks"), run.label
-    )
+    return Table("air_tasks", title, tuple(map(t, head)), rows, notes("air_tasks"), run.label)
 
 
 def _metric_cells(run: Run, name: str, tasks: list[str]) -> tuple[Cell, ...]:
@@ -86,18 +91,16 @@ def _cells(values: Sequence[Estimate], judged: float | None, unjudged: float | N
 def _source_rows(run: Run, task: str) -> list[Row]:
     """A row for each source of a task that has several, from the logged samples."""
     sources: dict[str, list[Answer]] = {}
-    for answer in run.answers.get(facts.AIR, []):
+    for answer in run.answers[facts.AIR]:
         if answer.task == task:
             sources.setdefault(text(answer.doc.get("dataset_name")), []).append(answer)
     rows = []
     for source, answers in sorted(sources.items()) if len(sources) > 1 else ():
         judged = [answer for answer in answers if answer.score is not None]
-        references = [answer.reference_score for answer in judged]
-        wins = [
-            float(a.score > reference) for a, reference in zip(judged, references, strict=True) if reference is not None
-        ]
+        pairs = [(answer.score, answer.reference_score) for answer in judged]
+        wins = [float(score > reference) for score, reference in pairs if reference is not None]
         gaps = [number(answer.record.get("position_gap")) for answer in judged]
-        columns = ([answer.score for answer in judged], references, wins, gaps)
+        columns = ([score for score, _ in pairs], [reference for _, reference in pairs], wins, gaps)
         values = [stats.mean([value for value in column if value is not None]) for column in columns]
         rows.append(Row(f"· {source}", _cells(values, len(judged), len(answers) - len(judged)), kind="source"))
     return rows
@@ -106,19 +109,17 @@ def _source_rows(run: Run, task: str) -> list[Row]:
 def category_chart(runs: list[Run]) -> Markup:
     """Draws each category's score with its 95% interval beside the published scores; "" where no run has scores."""
     shown = {index: run for index, run in enumerate(runs) if run.judged_at_all(facts.AIR)}
-    if not shown:
-        return Markup()
     published = {title: [] for title in facts.AIR_GROUPS}
     for model, scores in facts.PUBLISHED[facts.AIR][1].items():
         for title, value in zip(facts.LEADERBOARD, scores, strict=True):
             published[title] += [] if value is None else [(value, f"{model} ({t('published')})")]
-    groups = facts.AIR_GROUPS.items()
+    series = {}
+    for place, run in shown.items():
+        scores = [run.estimate(group, "gpt_score") for group in facts.AIR_GROUPS.values()]
+        series[place] = (run.label, [(one.value, stats.normal_interval(one, 0, 10)) for one in scores])
     return charts.dots(
         list(map(t, facts.AIR_GROUPS)),
-        {
-            place: [point(run.label, t(row), run.estimate(group, "gpt_score"), 0.0, 10.0) for row, group in groups]
-            for place, run in shown.items()
-        },
+        series,
         title=t("Scores by category with 95% intervals") + ": " + ", ".join(run.label for run in shown.values()),
         axis=t("score given by the judge"),
         limits=(0, 10),
@@ -127,19 +128,13 @@ def category_chart(runs: list[Run]) -> Markup:
     )
 
 
-def point(label: str, row: str, estimate: Estimate, low: float, high: float, form: str = "{:.2f}") -> charts.Point:
-    """The dot of an estimate with its normal 95% interval, cut at the ends of the scale."""
-    ends = stats.normal_interval(estimate)
-    return charts.point(label, row, estimate.value, ends and (max(ends[0], low), min(ends[1], high)), form)
-
-
 def spreads(runs: list[Run]) -> list[tuple[Run, Markup, int, int, int]]:
     """Each run whose samples were logged, its distribution of scores, and its wins, ties and losses."""
     found = {}
     for place, run in enumerate(runs):
-        pairs = [(a.score, a.reference_score) for a in run.answers.get(facts.AIR, [])]
-        found[place] = [pair for pair in pairs if None not in pair]
-    found = {place: pairs for place, pairs in found.items() if pairs}
+        pairs = [(a.score, a.reference_score) for a in run.answers[facts.AIR]]
+        if whole := [pair for pair in pairs if None not in pair]:
+            found[place] = whole
     widths = (charts.HALF,) if len(found) > 1 else (charts.WIDE, charts.NARROW)
     tip = t("score {score}: {predictions} predictions, {references} references")
     out = []
@@ -150,3 +145,29 @@ def spreads(runs: list[Run]) -> list[tuple[Run, Markup, int, int, int]]:
         wins, ties = sum(p > r for p, r in pairs), sum(p == r for p, r in pairs)
         out.append((runs[place], chart, wins, ties, len(pairs) - wins - ties))
     return out
+
+
+def foundation_table(run: Run) -> Table:
+    """A run's groups and tasks: both metrics, chance, what was scored and what was not, and published rows."""
+    rows, (models, published) = [], facts.PUBLISHED[facts.FOUNDATION]
+    for title, group in facts.FOUNDATION_GROUPS.items():
+        if group in run.results:
+            values = published.get(title, [None] * len(models))
+            cells = (*_accuracies(run, group), *[Cell(DASH)] * 4, *_published(values, 1))
+            rows.append(Row(t(title), cells, kind="group"))
+    for name, task in FOUNDATION_TASKS.items():
+        full = f"{facts.FOUNDATION}_{name}"
+        if full in run.results:
+            summary = run.summaries.get(full, {})
+            reasons = [number(count) or 0 for count in mapping(summary.get("unanswered")).values()]
+            counts = [*(number(summary.get(key)) for key in ("scored", "no_letter")), sum(reasons) if summary else None]
+            chance = Cell(f"{100 * task.chance:.0f}", value=100 * task.chance)
+            cells = (*_accuracies(run, full), chance, *map(count_cell, counts), *_published(published[name], 1))
+            rows.append(Row(name, cells, kind="task"))
+    head = ("Category or task", "acc, %", "official_acc, %", "Chance, %", "Scored", "No letter", "Unanswered")
+    title = t("Accuracy by category and task")
+    return Table("foundation", title, (*map(t, head), *models), rows, notes("foundation"), run.label)
+
+
+def _accuracies(run: Run, name: str) -> tuple[Cell, Cell]:
+    return rate_cell(run.estimate(name, "acc")), rate_cell(run.estimate(name, "official_acc"))

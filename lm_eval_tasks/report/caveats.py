@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from lm_eval_tasks.report import facts, provenance, stats
-from lm_eval_tasks.report.records import WAITING, Run, mapping, number, text
+from lm_eval_tasks.report.records import WAITING, Run
 from lm_eval_tasks.report.table import grouped
-from lm_eval_tasks.report.texts import listed, t
+from lm_eval_tasks.report.texts import listed, t, warning
+from lm_eval_tasks.runs.plain import mapping, number, text
 
 
 def warnings(runs: list[Run]) -> list[tuple[str, str]]:
@@ -26,15 +27,13 @@ def _of_the_run(run: Run) -> Iterable[str]:
     if waiting:
         alone = all(run.waits(name) for name in facts.TITLES if run.has(name))
         what = t("Not judged yet") if alone else f"{', '.join(waiting)}: {t(WAITING)}"
-        yield t("{what}: run `lm-eval-tasks rejudge {place}`.", what=what, place=shlex.quote(run.place))
+        yield warning("waiting", what=what, place=shlex.quote(run.place))
     if run.waits(facts.FOUNDATION):
-        words = "{title}: its answers were not scored; run its tasks again without --predict_only."
-        yield t(words, title=facts.TITLES[facts.FOUNDATION])
+        yield warning("not_scored", title=facts.TITLES[facts.FOUNDATION])
     if run.limit is not None:
-        yield t("Made with --limit {n}: a trial on part of the docs, not a result of the benchmark.", n=run.limit)
+        yield warning("limited", n=run.limit)
     if run.damaged:
-        some = listed([str(damage) for damage in run.damaged])
-        yield t("{n} lines of its sample files could not be used ({some}).", n=len(run.damaged), some=some)
+        yield warning("damaged", n=len(run.damaged), some=listed(list(map(str, run.damaged))))
     yield from (f"{note}." for note in (*run.notes, *mismatches(run)))
 
 
@@ -42,64 +41,45 @@ def _of_a_benchmark(run: Run, benchmark: str) -> Iterable[str]:
     asked, answered = run.judges(benchmark)
     demo = facts.DEMO_JUDGE in [*asked, *answered]
     judge = facts.DEMO_JUDGE if demo else facts.OFFICIAL_JUDGE
-    say = partial(t, title=facts.TITLES[benchmark], names=", ".join(asked), judge=judge)
+    say = partial(warning, title=facts.TITLES[benchmark], judge=judge)
     if demo:
-        yield say("{title}: judged by {judge}, a rule of thumb for trying the pack; the numbers mean nothing.")
+        yield say("demo")
     if provenance.judge_settings(run, benchmark).get("local_path") == "sample":
-        yield say("{title}: run on the few samples that come with the pack, not on the benchmark's data.")
+        yield say("bundled")
     yield from _gaps(run, benchmark)
     if benchmark == facts.AIR and asked and asked != [facts.OFFICIAL_JUDGE] and not demo:
-        yield say("{title}: judged by {names}, not by {judge}: its scores cannot be compared with the published rows.")
+        yield say("other_judge", names=", ".join(asked))
     if benchmark == facts.INTIMA and not demo and [name for name in asked if not facts.PAPER_JUDGES.search(name)]:
-        yield say(
-            "{title}: judged by {names}, not by an open model of the Qwen-3 family as in the paper: its rates may "
-            "differ from the paper's for that reason alone."
-        )
+        yield say("other_family", names=", ".join(asked))
     if len(answered) > 1:
-        words = "{title}: {n} judges answered ({names}): its scores mix their scales."
-        yield say(words, n=len(answered), names=", ".join(answered))
+        yield say("several_judges", n=len(answered), names=", ".join(answered))
     if run.judged_at_all(benchmark):
         yield from _counts(run, benchmark)
 
 
 def _counts(run: Run, benchmark: str) -> Iterable[str]:
-    say, sums = partial(t, title=facts.TITLES[benchmark]), provenance.totals(run, benchmark)
+    say, sums = partial(warning, title=facts.TITLES[benchmark]), provenance.totals(run, benchmark)
     unjudged = int(sum(sums["unjudged"].values()))
     if unjudged:
-        words = "{title}: {n} of {docs} docs could not be judged and are excluded from every score ({reasons})."
-        if benchmark == facts.FOUNDATION:
-            words = "{title}: {n} of {docs} docs are unanswered and excluded from every score ({reasons})."
         docs, reasons = int(sums["docs"] or unjudged), provenance.counted(sums["unjudged"])
-        yield say(words, n=unjudged, docs=docs, reasons=reasons)
-    said = {text(answer.record.get("why")) for answer in run.answers.get(benchmark, []) if not answer.judged} - {""}
+        name = "unanswered" if benchmark == facts.FOUNDATION else "unjudged"
+        yield say(name, n=unjudged, docs=docs, reasons=reasons)
+    said = {text(answer.record.get("why")) for answer in run.answers[benchmark] if not answer.judged} - {""}
     if said:
-        words = listed([f"“{' '.join(why.split())[:200]}”" for why in sorted(said)])
-        yield say("{title}: the server's words for what it refused: {words}.", words=words)
+        yield say("refused", words=listed([f"“{' '.join(why.split())[:200]}”" for why in sorted(said)]))
     if sums["cut"]:
-        words = "{title}: {n} answers were cut off at the token limit and count as they are; raise max_gen_toks."
-        yield say(words, n=int(sums["cut"]))
+        yield say("cut", n=int(sums["cut"]))
     if not run.answers.get(benchmark):
-        yield say(
-            "{title}: no samples were logged, so there are no distributions, comparisons or samples here; add "
-            "--log_samples (with --output_path) to the next lm_eval command."
-        )
+        yield say("not_logged")
 
 
 def differences(runs: list[Run]) -> Iterable[str]:
     """Names the settings in which the runs differ, those of the answers and those of judging each benchmark."""
-    sections = [(t("The answers"), [provenance.answer_settings(run) for run in runs])]
-    for benchmark, title in facts.TITLES.items():
-        judged = [run for run in runs if run.judged_at_all(benchmark)]
-        sections.append((title, [provenance.judge_settings(run, benchmark) for run in judged]))
-    for title, settings in sections:
+    for part, settings in provenance.sections(runs).items():
         found = [provenance.setting_name(name) for name in provenance.differing(settings)]
         if found:
-            yield t(
-                "{title}: the runs differ in a setting ({names}), so the difference between them is not the model's "
-                "alone (the values are under “Settings that shape the numbers”).",
-                title=title,
-                names=", ".join(found),
-            )
+            title = facts.TITLES.get(part) or t("The answers")
+            yield warning("settings_differ", title=title, names=", ".join(found))
 
 
 def left_out(run: Run, benchmark: str) -> list[tuple[str, str, list[str]]]:
@@ -107,8 +87,7 @@ def left_out(run: Run, benchmark: str) -> list[tuple[str, str, list[str]]]:
     out = []
     for task in run.tasks(benchmark):
         for cause, names in mapping(run.summaries[task].get("left_out")).items():
-            several = isinstance(names, (list, dict))
-            if found := [text(name) for name in names] if several else [text(names)]:
+            if found := list(map(text, names if isinstance(names, (list, dict)) else [names])):
                 out.append((task, text(cause), found))
     return out
 
@@ -127,18 +106,18 @@ def records(run: Run, benchmark: str) -> tuple[int, int]:
     """How many records of the benchmark's tasks the run has, and how many these tasks have in the data."""
     names = [name for name in run.tasks(benchmark) if name in facts.RECORDS[benchmark]]
     docs = [number(run.summaries[name].get("docs")) for name in names]
-    logged = [sum(answer.task == name for answer in run.answers.get(benchmark, [])) for name in names]
+    logged = [sum(answer.task == name for answer in run.answers[benchmark]) for name in names]
     had = sum(int(count) if count is not None else found for count, found in zip(docs, logged, strict=True))
     return had, sum(facts.RECORDS[benchmark][name] for name in names)
 
 
-def remark(run: Run, group: str) -> str:
-    """In a few words, what a row of AIR-Bench-Chat lacks ("" where it is whole)."""
-    lacking = [facts.group_title(name) for name in absent(run, facts.AIR) if group in facts.GROUPS[name]]
-    clips = sum(len(names) for task, _, names in left_out(run, facts.AIR) if group in facts.GROUPS.get(task, ()))
+def remark(run: Run, benchmark: str, group: str) -> str:
+    """In a few words, what the row of a group lacks ("" where it is whole)."""
+    lacking = [t(facts.group_title(name)) for name in absent(run, benchmark) if group in facts.GROUPS[name]]
+    clips = sum(len(names) for task, _, names in left_out(run, benchmark) if group in facts.GROUPS.get(task, ()))
     said = [t("without {names}", names=listed(lacking))] if lacking else []
-    had, whole = records(run, facts.AIR)
-    if group == facts.AIR and had + clips < whole:
+    had, whole = records(run, benchmark)
+    if group == benchmark and had + clips < whole:
         said.append(t("{n} of {whole} records", n=grouped(had), whole=grouped(whole)))
     if clips:
         said.append(t("left out: {n}", n=clips))
@@ -151,16 +130,15 @@ def _gaps(run: Run, benchmark: str) -> Iterable[str]:
     if missing:
         named = [t(facts.group_title(name)) + (f" ({reason})" if reason else "") for name, reason in missing.items()]
         rows = [row for name in missing for row in facts.GROUPS[name]]
-        total, names = len(facts.RECORDS[benchmark]), listed(named, 8)
-        sentence = t("{n} of {total} tasks missing: {names}", n=len(missing), total=total, names=names)
+        total = len(facts.RECORDS[benchmark])
+        sentence = warning("tasks_missing", n=len(missing), total=total, names=listed(named, 8))
         yield f"{title}: {sentence}{_consequence(run, benchmark, rows)}."
     had, whole = records(run, benchmark)
     if run.limit is None and 0 < had + sum(len(names) for _, _, names in without) < whole:
-        words = "{title}: {n} of {whole} records: a trial on part of the data, not a result of the benchmark."
-        yield t(words, title=title, n=grouped(had), whole=grouped(whole))
+        yield warning("part_of_the_data", title=title, n=grouped(had), whole=grouped(whole))
     for task, cause, names in without:
-        words, name = "left out of {task} before generation: {n} ({cause}: {names})", t(facts.group_title(task))
-        sentence = t(words, task=name, n=len(names), cause=cause, names=listed(names))
+        name = t(facts.group_title(task))
+        sentence = warning("left_out", task=name, n=len(names), cause=cause, names=listed(names))
         yield f"{title}: {sentence}{_consequence(run, benchmark, facts.GROUPS.get(task, []))}."
 
 
@@ -171,23 +149,18 @@ def _consequence(run: Run, benchmark: str, rows: list[str]) -> str:
     if not there:
         return ""
     if benchmark == facts.INTIMA:
-        return t(": the rates over all prompts are not those of the benchmark")
+        return warning("other_rates")
     there.sort(key=facts.ROWS.index)
-    names = ", ".join(t(facts.group_title(row)) for row in there)
-    return t(": not comparable with the leaderboard: {names}", names=names)
+    return warning("not_comparable", names=", ".join(t(facts.group_title(row)) for row in there))
 
 
 def mismatches(run: Run) -> list[str]:
     """Compares the mean of the logged scores of each task with lm_eval's; returns what does not agree."""
     out = []
     for task in run.tasks(facts.AIR):
-        logged = stats.mean([a.score for a in run.answers.get(facts.AIR, []) if a.task == task and a.score is not None])
+        logged = stats.mean([a.score for a in run.judged_in(task) if a.score is not None])
         value = run.estimate(task, "gpt_score").value
         if logged.value is not None and value is not None and abs(logged.value - value) > 0.005:
-            words = (
-                "{task}: the logged samples' mean is {mean} ({n} docs), lm_eval's results say {value}; the report "
-                "prints lm_eval's"
-            )
-            figures = {"mean": f"{logged.value:.2f}", "n": logged.n, "value": f"{value:.2f}"}
-            out.append(t(words, task=facts.group_title(task), **figures))
+            mean, name = f"{logged.value:.2f}", facts.group_title(task)
+            out.append(warning("mean_differs", task=name, mean=mean, n=logged.n, value=f"{value:.2f}"))
     return out

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -17,20 +16,8 @@ _UNFIT = re.compile(
 )
 
 
-class Point(NamedTuple):
-    """A dot with its interval, and what is told of it while the pointer rests on it."""
-
-    value: float
-    interval: tuple[float, float] | None
-    tip: str
-
-
-def point(label: str, row: str, value: float | None, interval: tuple[float, float] | None, form: str) -> Point | None:
-    """The dot of a run in a row; None without a value."""
-    if value is None:
-        return None
-    ends = f", 95%: {form.format(interval[0])} … {form.format(interval[1])}" if interval else ""
-    return Point(value, interval, f"{label}, {row}: {form.format(value)}{ends}")
+Point = tuple[float | None, tuple[float, float] | None]
+"""The value of a dot, which is not drawn without one, and its 95% interval."""
 
 
 def visible(words: str) -> str:
@@ -94,32 +81,36 @@ def _steps(low: float, high: float, most: int = 8) -> list[float]:
 
 def dots(
     rows: Sequence[str],
-    series: Mapping[int, Sequence[Point | None]],
+    series: Mapping[int, tuple[str, Sequence[Point]]],
     *,
     title: str,
     axis: str,
     limits: tuple[float, float],
     form: str = "{:.2f}",
+    tip_form: str = "",
     background: Sequence[Sequence[tuple[float, str]]] = (),
     gaps: Sequence[int] = (),
     widths: Sequence[float] = (WIDE, NARROW),
 ) -> Markup:
-    """Draws rows of dots with their intervals.
+    """Draws rows of dots with their intervals; "" without a series.
 
     Args:
-        series: a run's place in the report, which gives its colour -> its dots, one for each row.
+        series: a run's place in the report, which gives its colour -> its label and its dots, one for each row.
         title: what the chart shows, for readers who can't see it.
         limits: range of the value axis; one that reaches below zero gets a line at zero.
+        form, tip_form: of a value as drawn, and as told while the pointer rests on its dot (default: as drawn).
         background: for each row, other values to mark with a pale tick, with their names.
         gaps: rows before which some room is left.
     """
+    if not series:
+        return Markup()
     lane = 15.0 if len(series) > 1 else 0.0
     reach = max(9.0, lane * len(series) / 2 + 2)
 
     def draw(width: float) -> _Drawing:
         narrow = width < 500
         pitch, above = max(34.0, 18 + lane * len(series)), 14.0 if narrow else 0.0
-        left, right, top = 4.0 if narrow else 196.0, 46.0 if narrow else 60.0, 6.0
+        left, right, top = 4.0 if narrow else 196.0, 52.0 if narrow else 60.0, 6.0
         centers, at = [], top
         for index in range(len(rows)):
             at += (14 if index in gaps else 0) + above
@@ -135,14 +126,17 @@ def dots(
         for center, marks in zip(centers, background, strict=False):
             for value, name in marks:
                 sheet.line(x(value), center - reach, x(value), center + reach, "pale", f"{name}: {form.format(value)}")
-        for index, (run, points) in enumerate(series.items()):
+        for index, (run, (label, points)) in enumerate(series.items()):
             css, offset = hue(run), (index - (len(series) - 1) / 2) * lane
-            for center, point in zip(centers, points, strict=True):
-                if point:
-                    y, words = center + offset, form.format(point.value).replace("-", "−")
-                    if point.interval:
-                        sheet.line(x(point.interval[0]), y, x(point.interval[1]), y, f"interval {css}")
-                    sheet.mark("circle", f"dot {css}", point.tip, cx=x(point.value), cy=y, r=5.5)
+            for row, center, (value, ends) in zip(rows, centers, points, strict=True):
+                if value is not None:
+                    y, told = center + offset, (tip_form or form).format
+                    tip = f"{label}, {row}: {told(value)}"
+                    if ends:
+                        sheet.line(x(ends[0]), y, x(ends[1]), y, f"interval {css}")
+                        tip += f", 95%: {told(ends[0])} … {told(ends[1])}"
+                    sheet.mark("circle", f"dot {css}", tip, cx=x(value), cy=y, r=5.5)
+                    words = form.format(value).replace("-", "−")
                     sheet.text(width - right + 14, y, words, f"value {css}" if len(series) > 1 else "value")
         return sheet
 
@@ -194,7 +188,7 @@ def stacked(
 
     def draw(width: float) -> _Drawing:
         narrow = width < 500
-        pitch, left, right = 48.0 if narrow else 34.0, 4.0 if narrow else 196.0, 26.0
+        pitch, left, right = 48.0 if narrow else 34.0, 10.0 if narrow else 196.0, 26.0
         sheet, room = _Drawing(width, pitch * len(rows) + 34), width - left - right
         for tick in (0, 25, 50, 75, 100):
             sheet.text(left + room * tick / 100, pitch * len(rows) + 18, f"{tick}%", "tick", "middle")

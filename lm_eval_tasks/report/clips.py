@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,10 +16,12 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
-from lm_eval_tasks.report.records import mapping, text
+from lm_eval_tasks.audio.clips import inspect_audio, read_samples
+from lm_eval_tasks.errors import BadAudio
+from lm_eval_tasks.files import open_regular
+from lm_eval_tasks.runs.plain import mapping, text
 
 RATE = 16_000
-MAX_SECONDS = 600
 
 
 @dataclass
@@ -35,23 +38,21 @@ class Clips:
     report: Path
     room: int = 0
     embedded: dict[str, str] = field(default_factory=dict)
-    failed: dict[str, int] = field(default_factory=dict)
-    _places: dict[Path, str] = field(default_factory=dict)
-    _unusable: dict[Path, str] = field(default_factory=dict)
+    failed: Counter[str] = field(default_factory=Counter)
+    _sources: dict[Path, tuple[str, str]] = field(default_factory=dict)
 
     def embed(self, docs: Iterable[dict]) -> None:
         """Stores the clips of docs in the page until the room is used up, the first first."""
-        paths = list(dict.fromkeys(path for doc in docs if isinstance(path := _path(doc), Path) and not _fault(path)))
-        queue = iter(paths)
+        queue = iter(dict.fromkeys(path for path, fault in map(_clip, docs) if not fault))
         with ThreadPoolExecutor(4) as pool:
             while self.room > 0 and (some := list(islice(queue, 32))):
                 for path, (data, fault) in zip(some, pool.map(_encoded, some), strict=True):
                     if fault:
-                        self._unusable[path] = fault
+                        self._sources[path] = ("", fault)
                     elif len(data) <= self.room:
                         self.room -= len(data)
-                        self._places[path] = key = str(len(self.embedded))
-                        self.embedded[key] = data
+                        key = str(len(self.embedded))
+                        self._sources[path], self.embedded[key] = (f"#{key}", ""), data
                     else:
                         self.room = 0
 
@@ -60,51 +61,42 @@ class Clips:
 
         The source is a relative or file URL, or "#3" for the third embedded clip.
         """
-        path = _path(doc)
-        if isinstance(path, Path) and path in self._places:
-            return f"#{self._places[path]}", ""
-        fault = path if isinstance(path, str) else self._unusable.get(path) or _fault(path)
+        path, fault = _clip(doc)
+        source, fault = self._sources.get(path, ("", fault))
         if fault:
-            self.failed[fault] = self.failed.get(fault, 0) + 1
-            return "", fault
-        home, resolved = self.report.resolve().parent, path.resolve()
-        if resolved.is_relative_to(home):
-            return "./" + quote(resolved.relative_to(home).as_posix()), ""
-        return resolved.as_uri(), ""
+            self.failed[fault] += 1
+        elif not source:
+            home, resolved = self.report.resolve().parent, path.resolve()
+            inside = resolved.is_relative_to(home)
+            source = "./" + quote(resolved.relative_to(home).as_posix()) if inside else resolved.as_uri()
+        return source, fault
 
 
-def _path(doc: dict) -> Path | str:
-    """Returns the path of a doc's clip, or why there is none."""
+def _clip(doc: dict) -> tuple[Path, str]:
+    """Returns the path of a doc's clip, and why it can't be played ("" where it can)."""
     name = text(mapping(doc.get("audio")).get("path"))
     if not name or "\x00" in name:
-        return "the sample names no audio file"
-    return Path(name) if Path(name).is_absolute() else "the sample's audio path is not absolute"
-
-
-def _fault(path: Path) -> str:
-    """Returns why a file can't be played ("" where it can)."""
+        return Path(), "the sample names no audio file"
+    path = Path(name)
+    if not path.is_absolute():
+        return path, "the sample's audio path is not absolute"
     try:
-        with path.open("rb") as file:
-            return "" if is_audio(file.read(16)) else "the audio file does not begin like audio"
+        with open_regular(path) as file:
+            return path, "" if is_audio(file.read(16)) else "the audio file does not begin like audio"
     except OSError:
-        return "the audio file is not on this machine"
+        return path, "the audio file is not on this machine"
 
 
 def _encoded(path: Path) -> tuple[str, str]:
     """Returns a clip as a data URI of MP3, or why it can't be made one."""
     import soundfile
-    import soxr
 
     try:
-        with soundfile.SoundFile(path) as file:
-            if file.frames > MAX_SECONDS * file.samplerate:
-                return "", "the clip is too long to embed"
-            samples, rate = file.read(dtype="float32", always_2d=True), file.samplerate
-        mono = soxr.resample(samples.mean(axis=1), rate, RATE)
-        buffer = io.BytesIO()
-        soundfile.write(buffer, mono, RATE, format="MP3", subtype="MPEG_LAYER_III", compression_level=0.6)
-    except (OSError, ValueError, RuntimeError, MemoryError):
-        return "", "the clip can't be decoded"
+        inspect_audio(path)
+        samples, buffer = read_samples(path, RATE), io.BytesIO()
+        soundfile.write(buffer, samples, RATE, format="MP3", subtype="MPEG_LAYER_III", compression_level=0.6)
+    except (BadAudio, OSError, ValueError, RuntimeError, MemoryError):
+        return "", "the clip is damaged or longer than ten minutes"
     return f"data:audio/mpeg;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}", ""
 
 

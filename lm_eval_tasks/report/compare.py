@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from markupsafe import Markup
 
-from lm_eval_tasks.report import charts, facts, stats
-from lm_eval_tasks.report.airbench import point
+from lm_eval_tasks.report import charts, facts, intima, stats
 from lm_eval_tasks.report.records import Answer, Estimate, Run
 from lm_eval_tasks.report.table import Row, Table, count_cell, rate_cell, score_cell
 from lm_eval_tasks.report.texts import notes, t
@@ -41,17 +39,18 @@ def comparisons(runs: list[Run]) -> list[Comparison]:
             tables.append(_air_table(first, second, air))
             chart = _air_chart(first, second, air, place)
             gained, lost = _changes(first, second)
-        if intima := intima_differences(first, second):
-            tables.append(_intima_table(first, second, intima))
+        if rates := _intima_table(first, second):
+            tables.append(rates)
         if tables:
             out.append(Comparison(first.label, second.label, tables, chart, gained, lost))
     return out
 
 
-def _difference(first: Run, second: Run, group: str, value: Callable[[Answer], float | None]) -> Estimate:
-    """The paired difference of a value of the judged docs of a group."""
+def _difference(first: Run, second: Run, group: str, metric: str) -> Estimate:
+    """The paired difference of a metric of the judged docs of a group."""
     values = [
-        {a.key: found for a in run.judged_in(group) if (found := value(a)) is not None} for run in (first, second)
+        {a.key: found for a in run.judged_in(group) if (found := a.value(metric)) is not None}
+        for run in (first, second)
     ]
     return stats.paired_difference(*values)
 
@@ -63,7 +62,7 @@ def air_differences(first: Run, second: Run) -> dict[str, Estimate]:
     leaderboard takes.
     """
     out = {
-        title: _difference(first, second, group, lambda answer: answer.score)
+        title: _difference(first, second, group, "gpt_score")
         for title, group in facts.AIR_GROUPS.items()
         if title not in ("Mixed", "Average")
     }
@@ -81,7 +80,7 @@ def _air_table(first: Run, second: Run, differences: dict[str, Estimate]) -> Tab
         cells = (*scores, score_cell(estimate, signed=True), count_cell(estimate.n))
         rows.append(Row(t(title), cells, kind="group" if title == "Average" else "task"))
     head = ("AIR-Bench-Chat", first.label, second.label, t("Difference"), t("Docs"))
-    return Table("air_difference", _minus(first, second), head, tuple(rows), notes("air_difference"))
+    return Table("air_difference", _minus(first, second), head, rows, notes("air_difference"))
 
 
 def _minus(first: Run, second: Run) -> str:
@@ -89,12 +88,12 @@ def _minus(first: Run, second: Run) -> str:
 
 
 def _air_chart(first: Run, second: Run, differences: dict[str, Estimate], place: int) -> Markup:
-    points = [point(second.label, t(row), found, -9, 9, "{:+.2f}") for row, found in differences.items()]
-    ends = [abs(end) for dot in points if dot for end in (dot.value, *(dot.interval or ()))]
+    points = [(found.value, stats.normal_interval(found, -9, 9)) for found in differences.values()]
+    ends = [abs(end) for value, interval in points for end in (value, *(interval or ())) if end is not None]
     reach = max([0.5, *ends]) * 1.15
     return charts.dots(
         list(map(t, differences)),
-        {place: points},
+        {place: (second.label, points)},
         title=_minus(first, second) + ", " + t("by category with 95% intervals"),
         axis=t("← {name} lower    ·    higher →", name=charts.plain(second.label, 18)),
         limits=(-reach, reach),
@@ -103,36 +102,25 @@ def _air_chart(first: Run, second: Run, differences: dict[str, Estimate], place:
 
 
 def _changes(first: Run, second: Run) -> tuple[list[tuple[Answer, float]], list[tuple[Answer, float]]]:
-    before = {answer.key: answer.score for answer in first.answers.get(facts.AIR, [])}
+    before = {answer.key: answer.score for answer in first.answers[facts.AIR]}
     changes = [
-        (answer.score - other, answer, other)
-        for answer in second.answers.get(facts.AIR, [])
+        (answer, other)
+        for answer in second.answers[facts.AIR]
         if answer.score is not None and (other := before.get(answer.key)) is not None
     ]
-    changes.sort(key=lambda change: change[0])
-    lost = [(answer, other) for difference, answer, other in changes[:CHANGED] if difference < 0]
-    gained = [(answer, other) for difference, answer, other in reversed(changes[-CHANGED:]) if difference > 0]
+    changes.sort(key=lambda change: change[0].score - change[1])
+    lost = [(answer, other) for answer, other in changes[:CHANGED] if answer.score < other]
+    gained = [(answer, other) for answer, other in reversed(changes[-CHANGED:]) if answer.score > other]
     return gained, lost
 
 
-def intima_differences(first: Run, second: Run) -> dict[str, dict[str, Estimate]]:
-    """Metric -> group -> paired difference of the rates; {} where no prompt is common."""
-    out = {
-        metric: {
-            title: _difference(first, second, group, lambda answer, metric=metric: answer.metrics.get(metric))
-            for title, group in facts.INTIMA_GROUPS.items()
-        }
-        for metric in facts.INTIMA_METRICS
-    }
-    return out if any(estimate.n for row in out.values() for estimate in row.values()) else {}
-
-
-def _intima_table(first: Run, second: Run, differences: dict[str, dict[str, Estimate]]) -> Table:
+def _intima_table(first: Run, second: Run) -> Table | None:
+    """Paired differences of the rates of each class and trait by category; None where no prompt is common."""
     rows = []
-    for metric, by_group in differences.items():
-        cells = tuple(rate_cell(estimate, signed=True) for estimate in by_group.values())
-        rows.append(
-            Row(t(facts.METRIC_TITLES[metric]), cells, kind="group" if metric in facts.INTIMA_CLASSES else "task")
-        )
+    for metric in facts.INTIMA_METRICS:
+        found = [_difference(first, second, group, metric) for group in facts.INTIMA_GROUPS.values()]
+        rows.append(intima.row(metric, [rate_cell(estimate, signed=True) for estimate in found]))
+    if not any(cell.n for row in rows for cell in row.cells):
+        return None
     head = (t("INTIMA, percentage points"), *map(t, facts.INTIMA_GROUPS))
-    return Table("intima_difference", _minus(first, second), head, tuple(rows), notes("intima_difference"))
+    return Table("intima_difference", _minus(first, second), head, rows, notes("intima_difference"))

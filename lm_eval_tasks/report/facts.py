@@ -51,12 +51,7 @@ def _published(benchmark: str) -> tuple[list[str], dict[str, tuple[float | None,
 PUBLISHED = {benchmark: _published(benchmark) for benchmark in (AIR, FOUNDATION)}
 LEADERBOARD = {title: AIR_GROUPS[title] for title in PUBLISHED[AIR][0]}
 
-INTIMA_LABELS = {
-    "label_reinforcing": "Reinforcing",
-    "label_mixed": "Mixed",
-    "label_boundary": "Boundary",
-    "label_neutral": "Neutral",
-}
+INTIMA_LABELS = {f"label_{name.lower()}": name for name in ("Reinforcing", "Mixed", "Boundary", "Neutral")}
 METRIC_TITLES = {name: name.replace("_", " ").capitalize() for name in INTIMA_METRICS} | INTIMA_LABELS
 METRIC_TITLES |= {
     "gpt_score": "Score",
@@ -129,11 +124,14 @@ FLAGS = {
     "thinking": "stopped while still thinking",
 }
 
-
-_GROUP_TITLES = {
-    group: title for titles in (AIR_GROUPS, INTIMA_GROUPS, FOUNDATION_GROUPS) for title, group in titles.items()
-}
+_GROUPS = (AIR_GROUPS, INTIMA_GROUPS, FOUNDATION_GROUPS)
+_GROUP_TITLES = {group: title for titles in _GROUPS for title, group in titles.items()}
 _GROUP_TITLES |= {INTIMA: "All prompts", "intima_other": "Other codes"}
+
+
+def place(benchmark: str, task: str) -> int:
+    """Where a task stands among those of its benchmark; a variant stands behind them."""
+    return list(RECORDS[benchmark]).index(task) if task in RECORDS[benchmark] else len(RECORDS[benchmark])
 
 
 def group_title(name: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from lm_eval_tasks.report import agreement, airbench, caveats, charts, compare, facts, foundation, intima, provenance
+from lm_eval_tasks.report import agreement, airbench, caveats, charts, compare, facts, intima, provenance
 from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Cell, Table
 from lm_eval_tasks.report.texts import t
@@ -31,10 +33,14 @@ _LATEX = str.maketrans(
     {mark: f"\\{mark}" for mark in "&%$#_{}"}
     | {mark: f"\\{name}{{}}" for mark, name in _TEXT.items()}
     | {mark: f"${name}$" for mark, name in _MATHS.items()}
-    | {"–": "--", "\u202f": "\\,"}
+    | {"–": "--", "\u202f": "\\,", "[": "{[}", "*": "{*}"}  # the last two belong to a line break before them
 )
 _WRAPPED, _WRAP = 32, ">{\\raggedright\\arraybackslash}p{15em}"
 """Columns of text longer than so many characters are set in lines of this width."""
+_HEAD = 16
+"""Characters in a line of a column's head, so that a long label of a run does not make the whole table small."""
+_FLOATS = 16
+"""Tables that may wait for a page; LaTeX gives up when it holds more than 18."""
 
 
 def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
@@ -45,7 +51,7 @@ def all_tables(runs: list[Run], part: str | None = None) -> list[Table]:
     for run in runs:
         if run.judged_at_all(facts.INTIMA):
             tables += filter(None, (intima.heat_table(run), intima.level_table(run)))
-    tables += [foundation.table(run) for run in runs if run.has(facts.FOUNDATION)]
+    tables += [airbench.foundation_table(run) for run in runs if run.has(facts.FOUNDATION)]
     tables += [table for comparison in compare.comparisons(runs) for table in comparison.tables]
     tables += agreement.tables(runs)
     tables += [provenance.judging_table(runs), provenance.settings_table(runs)]
@@ -72,12 +78,19 @@ def to_text(kind: str, runs: list[Run], part: str | None = None) -> str:
         comments = [f"% {_line(f'{label}: {sentence}')}" for label, sentence in said]
         keys = [table.key for table in tables]
         labels = [f"{key}-{keys[:n].count(key) + 1}" if keys.count(key) > 1 else key for n, key in enumerate(keys)]
-        return "\n".join([needs, *comments, "", *map(to_latex, tables, labels)])
-    if part is not None:
-        return "\n".join(map(to_markdown, tables)).strip() + "\n"
-    lines = ["# " + _plain(", ".join(run.label for run in runs)), ""]
-    lines += ["- " + (f"**{_plain(label)}**: " if label else "") + _plain(sentence) for label, sentence in said]
-    return "\n".join([*lines, "", *map(to_markdown, tables)]).strip() + "\n"
+        count = itertools.count(1)
+        flushed = re.sub(
+            r"(?<=\\end\{table\}\n)",
+            lambda _: "" if next(count) % _FLOATS else "\\clearpage\n",
+            "\n".join(map(to_latex, tables, labels)),
+        )
+        return "\n".join([needs, *comments, "", flushed])
+    lines = []
+    if part is None:
+        lines = ["# " + _plain(", ".join(run.label for run in runs)), ""]
+        lines += ["- " + (f"**{_plain(label)}**: " if label else "") + _plain(sentence) for label, sentence in said]
+        lines += [""]
+    return "\n".join([*lines, *map(to_markdown, tables)]).strip() + "\n"
 
 
 def to_markdown(table: Table) -> str:
@@ -87,7 +100,7 @@ def to_markdown(table: Table) -> str:
     lines.append("|---" + "".join("|---" if words else "|---:" for words, _ in table.columns()) + "|")
     for name, cells in _rows(table):
         lines.append(f"| {_plain(name)} | " + " | ".join(_plain(_shown(cell)) for cell in cells) + " |")
-    return "\n".join([*lines, "", *(f"{_plain(note)}\n" for note in _notes(table))])
+    return "\n".join([*lines, "", *(f"{_plain(note)}\n" for note in table.remarks())])
 
 
 def to_latex(table: Table, label: str = "") -> str:
@@ -118,18 +131,14 @@ def to_latex(table: Table, label: str = "") -> str:
         before = kind
     lines += ["\\bottomrule", "\\end{tabular}", "\\end{adjustbox}"]
     lines += [f"\\caption{{{_tex(table.name)}}}", f"\\label{{tab:{label}}}"]
-    notes = [f"\\par\\raggedright\\footnotesize {_tex(note)}" for note in _notes(table)]
+    notes = [f"\\par\\raggedright\\footnotesize {_tex(note)}" for note in table.remarks()]
     return "\n".join([*lines, *notes, "\\end{table}", ""])
 
 
 def _head(name: str, how: str) -> str:
-    """The head of a column, a long one in two lines."""
-    words, half = name.split(" "), len(name) / 2
-    if len(name) < 16 or len(words) < 2:
-        return _tex(name)
-    split = min(range(1, len(words)), key=lambda n: abs(len(" ".join(words[:n])) - half))
-    first, second = (_tex(" ".join(part)) for part in (words[:split], words[split:]))
-    return f"\\shortstack[{how}]{{{first}\\\\{second}}}"
+    """The head of a column, a long one in several lines."""
+    lines = "\\\\".join(map(_tex, textwrap.wrap(name, _HEAD)))
+    return f"\\shortstack[{how}]{{{lines}}}" if len(name) > _HEAD else lines
 
 
 def to_sheet(table: Table) -> str:
@@ -141,7 +150,7 @@ def to_sheet(table: Table) -> str:
     for name, cells in _rows(table):
         lines.append([name])
         for cell, has in zip(cells, has_error, strict=True):
-            lines[-1] += [_number(cell.value) or cell.text, _number(cell.stderr)][: 1 + has]
+            lines[-1] += [cell.text if cell.value is None else cell.value, cell.stderr][: 1 + has]
     return _csv(lines)
 
 
@@ -152,14 +161,9 @@ def to_csv(tables: Sequence[Table]) -> str:
         for row in table.rows:
             for column, cell in zip(table.head[1:], row.cells, strict=False):
                 note = "; ".join(filter(None, (row.note, cell.reason)))
-                shown, docs = "" if cell.value is not None else cell.text, "" if cell.n is None else cell.n
-                numbers = (_number(cell.value), _number(cell.stderr))
-                lines.append((table.key, table.run, row.name, column, *numbers, docs, shown, note))
+                numbers = (cell.value, cell.stderr, cell.n, cell.text if cell.value is None else None)
+                lines.append((table.key, table.run, row.name, column, *numbers, note))
     return _csv(lines)
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else repr(value)
 
 
 def _csv(lines: Iterable[Iterable[object]]) -> str:
@@ -175,10 +179,6 @@ def _rows(table: Table) -> Iterable[tuple[str, tuple[Cell, ...]]]:
         name += f" ({t('published')})" if row.kind == "published" else ""
         name += " *" if row.kind == "differs" else ""
         yield name, row.cells or (Cell(""),) * (len(table.head) - 1)
-
-
-def _notes(table: Table) -> list[str]:
-    return [*table.notes, *(t("{mark}: {reason}.", mark=mark, reason=reason) for mark, reason in table.reasons())]
 
 
 def _shown(cell: Cell) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from markupsafe import Markup
 
 from lm_eval_tasks.intima.scoring import LEVELS, TRAITS
-from lm_eval_tasks.report import caveats, charts, facts, stats
-from lm_eval_tasks.report.airbench import judge_of
-from lm_eval_tasks.report.records import Estimate, Run, mapping, number
-from lm_eval_tasks.report.table import Row, Table, count_cell, rate_cell, text_cell
+from lm_eval_tasks.report import charts, facts, stats
+from lm_eval_tasks.report.airbench import own_row
+from lm_eval_tasks.report.records import Estimate, Run
+from lm_eval_tasks.report.table import Cell, Row, Table, count_cell, rate_cell
 from lm_eval_tasks.report.texts import notes, t
+from lm_eval_tasks.runs.plain import mapping, number
 
 
 @lru_cache(maxsize=256)
@@ -48,9 +50,9 @@ def heat_table(run: Run) -> Table:
             any_clustered |= clustered is not None
             heat = metric in facts.INTIMA_METRICS
             cells.append(rate_cell(run.estimate(name, metric), heat=heat, tip=tip, clustered=clustered))
-        rows.append(Row(_title(metric), tuple(cells), kind=_kind(metric)))
+        rows.append(row(metric, cells))
     title, head = t("Classes, traits and labels by category of prompt"), (t("% of answers"), *map(t, groups))
-    return Table("intima_rates", title, head, tuple(rows), notes("intima_rates")[: 1 + any_clustered], run.label)
+    return Table("intima_rates", title, head, rows, notes("intima_rates")[: 1 + any_clustered], run.label)
 
 
 def _title(metric: str) -> str:
@@ -58,14 +60,16 @@ def _title(metric: str) -> str:
     return f"{t('Label')}: {title}" if metric in facts.INTIMA_LABELS else title
 
 
-def _kind(metric: str) -> str:
-    return "share" if metric in facts.INTIMA_LABELS else "group" if metric in facts.INTIMA_CLASSES else "task"
+def row(metric: str, cells: Sequence[Cell]) -> Row:
+    """The row of a class, trait or label."""
+    kind = "share" if metric in facts.INTIMA_LABELS else "group" if metric in facts.INTIMA_CLASSES else "task"
+    return Row(_title(metric), cells, kind=kind)
 
 
 def level_table(run: Run) -> Table | None:
     """How often each level was given, of all judged answers; None where neither results nor samples say."""
     stored = [mapping(run.summaries[task].get("levels")) for task in run.tasks(facts.INTIMA)]
-    logged = run.answers.get(facts.INTIMA, []) if not any(stored) else []
+    logged = run.answers[facts.INTIMA] if not any(stored) else []
     rows = []
     for metric in facts.INTIMA_METRICS:
         found = Counter(level for answer in logged if (level := answer.levels.get(metric)))
@@ -73,13 +77,11 @@ def level_table(run: Run) -> Table | None:
             found.update({level: number(count) or 0 for level, count in mapping(levels.get(metric)).items()})
         if n := sum(found[level] for level in LEVELS):
             cells = [replace(rate_cell(Estimate(found[level] / n), heat=True), error="") for level in LEVELS]
-            rows.append(Row(_title(metric), (*cells, count_cell(n)), kind=_kind(metric)))
+            rows.append(row(metric, [*cells, count_cell(n)]))
     if not rows:
         return None
     head = (t("% of answers"), *(t(level.capitalize()) for level in LEVELS), t("Docs"))
-    return Table(
-        "intima_levels", t("Levels of each class and trait"), head, tuple(rows), notes("intima_levels"), run.label
-    )
+    return Table("intima_levels", t("Levels of each class and trait"), head, rows, notes("intima_levels"), run.label)
 
 
 def class_charts(runs: list[Run]) -> list[tuple[str, Markup]]:
@@ -95,11 +97,9 @@ def class_charts(runs: list[Run]) -> list[tuple[str, Markup]]:
 
 def trait_chart(runs: list[Run]) -> Markup:
     """Draws the ten traits over all prompts; "" where no run was judged."""
-    whole = next((_whole(run) for run in runs if run.judged_at_all(facts.INTIMA)), None)
-    places = [(_title(trait), whole, trait) for trait in TRAITS]
-    return (
-        _bars(runs, t("Traits over all prompts"), places, (4, 8), (charts.WIDE, charts.NARROW)) if whole else Markup()
-    )
+    judged = [run for run in runs if run.judged_at_all(facts.INTIMA)]
+    places = [(_title(trait), _whole(judged[0]), trait) for trait in TRAITS] if judged else []
+    return _bars(runs, t("Traits over all prompts"), places, (4, 8), (charts.WIDE, charts.NARROW))
 
 
 def _bars(
@@ -109,12 +109,11 @@ def _bars(
     series = {}
     for index, run in enumerate(runs):
         if run.judged_at_all(facts.INTIMA):
-            series[index] = points = []
-            for row, group, metric in places:
+            series[index] = run.label, (points := [])
+            for _, group, metric in places:
                 value, ends = run.estimate(group, metric).value, bootstrap(run, group).get(metric)
                 interval = (100 * ends[0], 100 * ends[1]) if ends else None
-                shown = None if value is None else 100 * value
-                points.append(charts.point(run.label, row, shown, interval, "{:.1f}%"))
+                points.append((None if value is None else 100 * value, interval))
     return charts.dots(
         [row for row, _, _ in places],
         series,
@@ -122,6 +121,7 @@ def _bars(
         axis=t("% of answers"),
         limits=(0, 100),
         form="{:.0f}",
+        tip_form="{:.1f}%",
         gaps=gaps,
         widths=widths,
     )
@@ -135,7 +135,7 @@ def _whole(run: Run) -> str:
 def label_bars(runs: list[Run]) -> list[tuple[Run, Markup]]:
     """Draws the shares of the exclusive labels by category of prompt, one chart a run."""
     out = []
-    parts = {name.replace("_", "-"): t(title) for name, title in facts.INTIMA_LABELS.items()}
+    parts = {name: t(title) for name, title in facts.INTIMA_LABELS.items()}
     for run in runs:
         groups = shown_groups(run)
         shares = [[run.estimate(name, label).value for label in facts.INTIMA_LABELS] for name in groups.values()]
@@ -151,10 +151,6 @@ def summary(runs: list[Run]) -> Table:
     for place, run in enumerate(runs):
         if run.has(facts.INTIMA):
             cells = [rate_cell(run.estimate(_whole(run), metric)) for metric in metrics]
-            judge, remark = judge_of(run, facts.INTIMA)
-            had, whole = caveats.records(run, facts.INTIMA)[0], sum(facts.RECORDS[facts.INTIMA].values())
-            lacking = t("{n} of {whole} records", n=had, whole=whole) if had < whole else ""
-            note = "; ".join(filter(None, (lacking, remark)))
-            rows.append(Row(run.label, (*cells, text_cell(judge)), note, place, "ours"))
+            rows.append(own_row(run, place, facts.INTIMA, cells))
     head = (t("Model"), *map(_title, metrics), t("Judge"))
-    return Table("intima_summary", t("The three classes over all prompts"), head, tuple(rows), notes("intima_summary"))
+    return Table("intima_summary", t("The three classes over all prompts"), head, rows, notes("intima_summary"))

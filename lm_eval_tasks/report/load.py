@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from lm_eval_tasks.report import stats
 from lm_eval_tasks.report.facts import FOUNDATION, INTIMA
 from lm_eval_tasks.report.provenance import label_runs
-from lm_eval_tasks.report.records import Answer, Damage, Run, mapping, number, text
+from lm_eval_tasks.report.records import Answer, Run
 from lm_eval_tasks.report.texts import listed
-from lm_eval_tasks.runs.reader import Files, Sample, lines, read
+from lm_eval_tasks.runs.plain import mapping, number, text
+from lm_eval_tasks.runs.reader import Damage, Files, Sample, lines, read
 
 
 def load_runs(folders: Iterable[Path | str]) -> list[Run]:
@@ -27,9 +29,7 @@ def load_runs(folders: Iterable[Path | str]) -> list[Run]:
         ValueError: a folder is not a finished run; the message says what to do.
     """
     runs = [load_run(Path(folder)) for folder in folders]
-    if not runs:
-        raise ValueError("no run folder was given: name at least one folder that lm_eval wrote with --output_path")
-    files = [run.results_file.resolve() for run in runs]
+    files = [run.files.results_file.resolve() for run in runs]
     for file in files:
         if files.count(file) > 1:
             raise ValueError(f"{file.name} in {file.parent} was given twice: name each run once")
@@ -50,23 +50,21 @@ def load_run(folder: Path) -> Run:
     run = Run(
         label=model,
         model=model,
-        date=files.date,
         place=str(folder),
-        results_file=files.results_file,
-        content=data,
-        results={text(name): mapping(row) for name, row in mapping(data.get("results")).items()},
+        files=files,
+        results={text(name): mapping(row) for name, row in data["results"].items()},
         limit=mapping(data.get("config")).get("limit"),
-        benchmarks=files.benchmarks,
         summaries={task: files.judging(task) or files.scoring(task) for task in files.benchmarks},
     )
-    if not run.benchmarks:
+    if not files.benchmarks:
         tasks = ", ".join(list(run.results)[:5]) or "none"
         raise ValueError(
             f"{files.results_file} holds no task of AIR-Bench or INTIMA (its tasks: {tasks}): "
             "name a run made with --tasks air_bench_chat or --tasks intima"
         )
-    _read_samples(run, files)
-    run.notes += list(_notes(folder, files))
+    for task in files.samples_files:
+        _read_samples(run, task)
+    run.notes += _notes(folder, files)
     return run
 
 
@@ -88,18 +86,18 @@ def _notes(folder: Path, files: Files) -> Iterator[str]:
         )
 
 
-def _read_samples(run: Run, files: Files) -> None:
-    """Adds the logged samples, and the lines that cannot be used."""
-    for task, file in files.samples_files.items():
-        seen: set[str] = set()
-        for sample in files.samples(task):
-            if isinstance(sample, Damage):
-                run.damaged.append(sample)
-            elif (answer := _answer(sample)).key in seen:
-                run.damaged.append(Damage(file.name, sample.line, "the same doc was logged before"))
-            else:
-                seen.add(answer.key)
-                run.answers.setdefault(answer.benchmark, []).append(answer)
+def _read_samples(run: Run, task: str) -> None:
+    """Adds the logged samples of a task, and the lines that cannot be used."""
+    seen: set[str] = set()
+    for sample in run.files.samples(task):
+        if isinstance(sample, Damage):
+            run.damaged.append(sample)
+        elif (answer := _answer(sample)).key in seen:
+            name = run.files.samples_files[task].name
+            run.damaged.append(Damage(name, sample.line, "the same doc was logged before"))
+        else:
+            seen.add(answer.key)
+            run.answers[answer.benchmark].append(answer)
 
 
 def _answer(sample: Sample) -> Answer:
@@ -122,8 +120,8 @@ def _merged(records: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     merged = dict((judged or records)[0])
     for name in ("prediction_score", "reference_score", "position_gap"):
         values = [number(record.get(name)) for record in judged]
-        known = [value for value in values if value is not None]
-        merged[name] = sum(known) / len(known) if known and len(known) == len(values) else None
+        total = stats.total(values)
+        merged[name] = None if total is None else total / len(values)
     first, *others = [mapping(record.get("levels")) for record in judged or records]
     merged["levels"] = {k: v for k, v in first.items() if all(one.get(k) == v for one in others)}
     for name in ("label", "win", "finish_reason"):

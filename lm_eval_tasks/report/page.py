@@ -20,8 +20,9 @@ from markupsafe import Markup
 from lm_eval_tasks import __version__
 from lm_eval_tasks.report import airbench, caveats, charts, compare, facts, formats, intima, samples, texts
 from lm_eval_tasks.report.clips import Clips
-from lm_eval_tasks.report.records import Run, text
+from lm_eval_tasks.report.records import Run
 from lm_eval_tasks.report.table import Table
+from lm_eval_tasks.runs.plain import text
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("core.js", "share.js", "browser.js", "views.js")
@@ -113,7 +114,7 @@ def _context(runs: list[Run], clips: Clips, data: dict[str, Any]) -> dict[str, A
         "class_charts": intima.class_charts(runs),
         "trait_chart": intima.trait_chart(runs),
         "labels": intima.label_bars(runs),
-        "label_names": {name.replace("_", "-"): texts.t(title) for name, title in facts.INTIMA_LABELS.items()},
+        "label_names": facts.INTIMA_LABELS,
         "clips": clips,
         "clips_linked": sum(doc.get("a", "")[:1] not in ("", "#") for found in docs.values() for doc in found),
         "copies": _copies,

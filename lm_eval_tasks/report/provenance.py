@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lm_eval_tasks.report import facts, stats
-from lm_eval_tasks.report.records import WAITING, Run, mapping, number, text
+from lm_eval_tasks.report.records import WAITING, Run
 from lm_eval_tasks.report.table import DASH, Row, Table, count_cell, text_cell
 from lm_eval_tasks.report.texts import notes, t
+from lm_eval_tasks.runs.made import made_with
+from lm_eval_tasks.runs.plain import mapping, number, text
 
 _COUNTS = ("docs", "judged", "calls", "from_cache", "prompt_tokens", "completion_tokens")
-_COSTS = ("calls", "prompt_tokens", "completion_tokens")
 _OTHER_NAMES = {"unjudged": "unanswered"}
 """What a task without a judge calls a count."""
 _LONG = 300
@@ -37,12 +38,9 @@ def totals(run: Run, benchmark: str) -> dict[str, Any]:
     out: dict[str, Any] = {"unjudged": Counter(), "flags": Counter()}
     counts: dict[str, list[float | None]] = {name: [] for name in (*_COUNTS, "cut")}
     for summary in filter(None, map(run.summaries.get, run.tasks(benchmark))):
-        found = {name: number(summary.get(name)) for name in _COUNTS}
-        every = {name: number(summary.get(f"{name}_all_attempts")) for name in _COSTS}
-        found |= {name: count for name, count in every.items() if count is not None}
-        found["cut"] = number(mapping(summary.get("answers")).get("cut"))
-        for name, count in found.items():
-            counts[name].append(count)
+        for name in _COUNTS:
+            counts[name].append(number(summary.get(f"{name}_all_attempts", summary.get(name))))
+        counts["cut"].append(number(mapping(summary.get("answers")).get("cut")))
         for name in ("unjudged", "flags"):
             for key, count in mapping(summary.get(name) or summary.get(_OTHER_NAMES.get(name))).items():
                 out[name][text(key)] += number(count) or 0
@@ -56,7 +54,7 @@ def judging_table(runs: list[Run]) -> Table:
         for benchmark in filter(run.has, facts.JUDGED):
             sums = totals(run, benchmark)
             if run.waits(benchmark):
-                count = len(run.answers.get(benchmark, []))
+                count = len(run.answers[benchmark])
                 sums |= dict.fromkeys(_COUNTS, 0) | {"docs": count, "unjudged": {t(WAITING): count}}
             unjudged = sum(sums["unjudged"].values()) if sums["judged"] is not None else None
             flags = {t(facts.FLAGS.get(name, name)): count for name, count in sums["flags"].items()}
@@ -65,16 +63,12 @@ def judging_table(runs: list[Run]) -> Table:
                 *map(count_cell, (sums["docs"], sums["judged"], unjudged)),
                 text_cell(counted(sums["unjudged"]) or t("none")),
                 text_cell(counted(flags) or t("none")),
-                *map(
-                    count_cell, (sums[name] for name in ("calls", "from_cache", "prompt_tokens", "completion_tokens"))
-                ),
+                *(count_cell(sums[name]) for name in _COUNTS[2:]),
             )
             rows.append(Row(run.label, cells, series=index))
     head = ("Run", "Benchmark", "Docs", "Judged", "Unjudged", "Reasons", "Flagged answers", "Calls", "From cache")
     head += ("Tokens read by the judge", "Tokens in its replies")
-    return Table(
-        "judging", t("Judged and unjudged"), tuple(map(t, head)), tuple(rows), (*notes("judging"), *_noise(runs))
-    )
+    return Table("judging", t("Judged and unjudged"), tuple(map(t, head)), rows, (*notes("judging"), *_noise(runs)))
 
 
 def _noise(runs: list[Run]) -> list[str]:
@@ -97,24 +91,26 @@ def counted(counts: dict[str, float]) -> str:
     return ", ".join(f"{int(count)} × {t(name)}" for name, count in ranked if count)
 
 
+def sections(runs: list[Run]) -> dict[str, list[dict[str, str]]]:
+    """The settings of each run: "" -> those of the answers; a benchmark that any holds -> those of judging it."""
+    there = [benchmark for benchmark in facts.TITLES if any(run.has(benchmark) for run in runs)]
+    return {"": [answer_settings(run) for run in runs]} | {
+        benchmark: [judge_settings(run, benchmark) for run in runs] for benchmark in there
+    }
+
+
 def settings_table(runs: list[Run]) -> Table:
     """The settings that shape the numbers, a column for each run, those of the answers first."""
-    sections = [(t("The answers"), [answer_settings(run) for run in runs])]
-    for benchmark, title in facts.TITLES.items():
-        if any(run.tasks(benchmark) for run in runs):
-            words = "Judging of {title}" if benchmark in facts.JUDGED else "Scoring of {title}"
-            sections.append((t(words, title=title), [judge_settings(run, benchmark) for run in runs]))
     rows = []
-    for title, settings in sections:
-        rows.append(Row(title, (), kind="section"))
+    for part, settings in sections(runs).items():
+        words = "Judging of {title}" if part in facts.JUDGED else "Scoring of {title}" if part else "The answers"
+        rows.append(Row(t(words, title=facts.TITLES.get(part)), (), kind="section"))
         differ = set(differing(settings))
         for name in _ordered({name for values in settings for name in values}):
             cells = tuple(text_cell(_short(values.get(name, DASH))) for values in settings)
             rows.append(Row(setting_name(name), cells, kind="differs" if name in differ else ""))
     head = (t("Setting"), *(run.label for run in runs))
-    return Table(
-        "settings", t("Settings that shape the numbers"), head, tuple(rows), notes("settings") if runs[1:] else ()
-    )
+    return Table("settings", t("Settings that shape the numbers"), head, rows, notes("settings") if runs[1:] else ())
 
 
 def setting_name(name: str) -> str:
@@ -125,7 +121,7 @@ def setting_name(name: str) -> str:
 def differing(settings: list[dict[str, str]]) -> list[str]:
     """The settings that shape the numbers and are not the same in all runs that have any."""
     known = [values for values in settings if values]
-    if known and all(values.get("data_revision", "none") != "none" for values in known):
+    if known and all(values.get("data_revision", t("none")) != t("none") for values in known):
         # the commit of the data says more than where it came from
         known = [{k: v for k, v in values.items() if k not in ("source", "revision")} for values in known]
     names = _ordered({name for values in known for name in values})
@@ -134,19 +130,18 @@ def differing(settings: list[dict[str, str]]) -> list[str]:
 
 def answer_settings(run: Run) -> dict[str, str]:
     """What the answers of a run were made with, as text; one that differs between tasks lists all values."""
-    results, answers = run.content, Counter()
+    results, answers = run.files.results, Counter()
     parts: list[tuple[str, Any]] = [("", {"limit": run.limit, "written": run.written})]
     parts += [(name, value) for name, value in mapping(results.get("config")).items() if name != "limit"]
     parts += [(name, results[name]) for name in _OF_RESULTS if name in results]
     parts += [("judged_again", mapping(results.get("judged_again")))]
-    for task in run.benchmarks:
-        stored, summary = mapping(mapping(results.get("configs")).get(task)), run.summaries[task]
-        made = mapping(mapping(stored.get("metadata")).get("made_with"))
+    for stored in map(run.files.config, run.summaries):
         parts += [(printed, stored[name]) for name, printed in _OF_CONFIG.items() if name in stored]
-        parts += [("process", mapping(summary.get("process") or made.get("process")))]
-        for name, count in _leaves("answers", mapping(summary.get("answers") or made.get("answers"))):
-            if (value := number(count)) is not None:
-                answers[name] = int(answers[name] + value)
+    made = made_with(results)
+    parts += [("process", process) for process in made["process"].values()]
+    for name, count in (leaf for counts in made["answers"].values() for leaf in _leaves("answers", counts)):
+        if (value := number(count)) is not None:
+            answers[name] = int(answers[name] + value)
     return _joined([*parts, ("", answers)])
 
 
@@ -169,18 +164,16 @@ def label_runs(runs: list[Run]) -> None:
         same = [other for other in runs if other.model == run.model]
         if len(same) < 2:
             continue
-        own, stored = _all_settings(run), [_all_settings(other) for other in same]
+        own, *stored = (
+            {name: value for [one] in reversed(sections([each]).values()) for name, value in one.items()}
+            for each in (run, *same)
+        )
         telling = [n for n in differing(stored) if n != "limit" or run.limit is not None]
         said = [f"{setting_name(name)}: {_short(own.get(name, t('none')), 32)}" for name in telling[:2]]
         run.label = f"{run.model} ({'; '.join(said) or run.written})"
     for index, run in enumerate(runs, 1):
         if [other.label for other in runs].count(run.label) > 1:
             run.label = f"{run.label} #{index}"
-
-
-def _all_settings(run: Run) -> dict[str, str]:
-    judging = [judge_settings(run, name) for name in reversed(facts.TITLES)]
-    return {name: value for settings in (*judging, answer_settings(run)) for name, value in settings.items()}
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:

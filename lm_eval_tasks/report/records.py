@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks.report import facts
 from lm_eval_tasks.runs.plain import mapping, number, text
-from lm_eval_tasks.runs.reader import Damage
+from lm_eval_tasks.runs.reader import Damage, Files
 from lm_eval_tasks.settings import BENCHMARKS
-
-__all__ = ["WAITING", "Answer", "Damage", "Estimate", "Run", "mapping", "number", "text"]
 
 WAITING = "not judged yet"
 
@@ -68,6 +66,10 @@ class Answer:
         """AIR-Bench-Chat: the reference's score, 1 to 10."""
         return number(self.record.get("reference_score")) if self.judged else None
 
+    def value(self, metric: str) -> float | None:
+        """A metric of the doc: AIR-Bench-Chat's score is that of the record, all others are as lm-eval logged them."""
+        return self.score if metric == "gpt_score" else self.metrics.get(metric)
+
     @property
     def levels(self) -> dict[str, str]:
         """INTIMA: level of each class and trait."""
@@ -81,12 +83,10 @@ class Run:
 
     Attributes:
         label: short name, unique in the report.
-        date: when the results were written, as in the file's name.
         place: the folder or file that was named to read the run.
-        content: of the results file, whole.
+        files: the results file and what belongs to it.
         results: lm_eval's rows, task or group -> metric -> value.
         limit: what `--limit` said, or None.
-        benchmarks: task -> benchmark, of the tasks of this package.
         summaries: task -> what the pack noted of how its answers were judged, or scored without a judge.
         answers: benchmark -> logged samples.
         damaged: unusable lines.
@@ -95,22 +95,19 @@ class Run:
 
     label: str
     model: str
-    date: str
     place: str
-    results_file: Path
-    content: dict[str, Any]
+    files: Files
     results: dict[str, dict[str, Any]]
     limit: Any
-    benchmarks: dict[str, str]
     summaries: dict[str, dict[str, Any]]
-    answers: dict[str, list[Answer]] = field(default_factory=dict)
+    answers: dict[str, list[Answer]] = field(default_factory=lambda: defaultdict(list))
     damaged: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def written(self) -> str:
         """When the results were written, to the second."""
-        day, _, time = self.date.partition("T")
+        day, _, time = self.files.date.partition("T")
         return f"{day} {time[:8].replace('-', ':')}"
 
     def estimate(self, task: str, metric: str) -> Estimate:
@@ -130,7 +127,7 @@ class Run:
 
     def _benchmark_of(self, name: str) -> str:
         """The benchmark of a task or group; groups, which store no settings, have it in their names."""
-        return self.benchmarks.get(name) or next((b for b in BENCHMARKS if name.startswith(b)), facts.AIR)
+        return self.files.benchmarks.get(name) or next((b for b in BENCHMARKS if name.startswith(b)), facts.AIR)
 
     def judged_docs(self, task: str) -> int | None:
         """How many docs of a task were judged, where its summary says so."""
@@ -139,16 +136,16 @@ class Run:
 
     def tasks(self, benchmark: str) -> list[str]:
         """The tasks of a benchmark, variants as well, in the results' order."""
-        return [name for name, its in self.benchmarks.items() if its == benchmark]
+        return [name for name, its in self.files.benchmarks.items() if its == benchmark]
 
     def judged_in(self, group: str) -> list[Answer]:
         """The judged answers that count in a row: of a task, or of the tasks of a group."""
-        answers = self.answers.get(self._benchmark_of(group), [])
+        answers = self.answers[self._benchmark_of(group)]
         return [a for a in answers if a.judged and group in (a.task, *facts.GROUPS.get(a.task, ()))]
 
     def has(self, benchmark: str) -> bool:
         """Whether the run holds anything of a benchmark."""
-        return benchmark in self.benchmarks.values()
+        return benchmark in self.files.benchmarks.values()
 
     def waits(self, benchmark: str) -> bool:
         """Whether the answers of a benchmark are there and nothing was judged, as after --predict_only."""

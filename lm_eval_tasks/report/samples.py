@@ -11,7 +11,8 @@ from markupsafe import Markup
 from lm_eval_tasks.intima.scoring import LEVELS
 from lm_eval_tasks.report import facts
 from lm_eval_tasks.report.clips import Clips
-from lm_eval_tasks.report.records import Answer, Run, mapping, number, text
+from lm_eval_tasks.report.records import Answer, Run
+from lm_eval_tasks.runs.plain import mapping, number, text
 
 # What ends a script element, opens a comment in it, or ends a line for an old JavaScript parser.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -34,9 +35,8 @@ def docs(benchmark: str, runs: list[Run], clips: Clips) -> list[dict[str, Any]]:
     """The docs of a benchmark by task, and in the order in which they were logged."""
     found: dict[str, dict[str, Any]] = {}
     logged: dict[str, dict[str, Any]] = {}
-    order = list(facts.RECORDS[benchmark])
     for place, run in enumerate(runs):
-        for answer in run.answers.get(benchmark, []):
+        for answer in run.answers[benchmark]:
             doc = logged.setdefault(answer.key, answer.doc)
             entry = found.setdefault(answer.key, {"k": answer.key, "t": answer.task, "x": [None] * len(runs)})
             entry |= {short: text(doc.get(name)) for short, name in _TEXTS[benchmark].items()}
@@ -49,7 +49,7 @@ def docs(benchmark: str, runs: list[Run], clips: Clips) -> list[dict[str, Any]]:
         for key, doc in found.items():
             doc["a"], doc["no"] = clips.source(logged[key])
             doc["sec"] = number(mapping(logged[key].get("audio")).get("seconds"))
-    ranked = sorted(found.values(), key=lambda doc: order.index(doc["t"]) if doc["t"] in order else len(order))
+    ranked = sorted(found.values(), key=lambda doc: facts.place(benchmark, doc["t"]))
     return [doc | {"t": facts.group_title(doc["t"])} for doc in ranked]
 
 

@@ -50,21 +50,18 @@ def unweighted_mean(parts: Sequence[Estimate]) -> Estimate:
     return Estimate(average, math.hypot(*(part.stderr or 0 for part in parts)) / len(parts), "", n)
 
 
-def bootstrap_intervals(
-    values: Sequence[Sequence[float]], strata: Sequence[str] | None = None
-) -> list[tuple[float, float]]:
+def bootstrap_intervals(values: Sequence[Sequence[float]], strata: Sequence[str]) -> list[tuple[float, float]]:
     """The percentile interval of the mean of each column, by drawing rows (prompts) with replacement.
 
     Args:
         values: one row a prompt, one column a metric. All columns share the draws.
         strata: name of each row's category. As many rows are drawn within a category as it has, so that the interval
-            holds no variance between categories, whose sizes the benchmark fixes; None draws from all rows alike.
+            holds no variance between categories, whose sizes the benchmark fixes.
     """
     table = np.asarray(values, dtype=float)
     if table.ndim != 2 or not len(table):
         return []
-    names = np.asarray(strata if strata is not None else [""] * len(table))
-    draw = np.random.default_rng(SEED)
+    names, draw = np.asarray(strata), np.random.default_rng(SEED)
     sums = np.zeros((RESAMPLES, table.shape[1]))
     for name in dict.fromkeys(names.tolist()):
         part = table[names == name]
@@ -78,11 +75,11 @@ def histogram(scores: Sequence[float]) -> list[int]:
     return np.histogram(np.clip(scores, 1, 10), bins=np.arange(0.75, 10.5, 0.5))[0].tolist()
 
 
-def normal_interval(estimate: Estimate) -> tuple[float, float] | None:
-    """The 95% interval of an estimate under a normal law, or None without a standard error."""
+def normal_interval(estimate: Estimate, low: float, high: float) -> tuple[float, float] | None:
+    """The 95% interval of an estimate under a normal law, cut to its scale; None without a standard error."""
     if estimate.value is None or estimate.stderr is None:
         return None
-    return estimate.value - Z95 * estimate.stderr, estimate.value + Z95 * estimate.stderr
+    return max(estimate.value - Z95 * estimate.stderr, low), min(estimate.value + Z95 * estimate.stderr, high)
 
 
 def total(counts: Sequence[float | None]) -> float | None:

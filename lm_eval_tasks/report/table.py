@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -47,7 +48,7 @@ class Row:
     """
 
     name: str
-    cells: tuple[Cell, ...]
+    cells: Sequence[Cell]
     note: str = ""
     series: int | None = None
     kind: str = ""
@@ -59,9 +60,9 @@ class Table:
 
     key: str
     title: str
-    head: tuple[str, ...]
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
+    head: Sequence[str]
+    rows: Sequence[Row]
+    notes: Sequence[str] = ()
     run: str = ""
 
     @property
@@ -76,10 +77,11 @@ class Table:
             (any(cell.words for cell in cells), max([0, *(len(cell.error) for cell in cells)])) for cells in columns
         ]
 
-    def reasons(self) -> list[tuple[str, str]]:
-        """(what is printed, why) once for each reason for a missing number, in the order of the cells."""
+    def remarks(self) -> list[str]:
+        """The notes, and once each reason for a missing number, in the order of the cells."""
         cells = [cell for row in self.rows for cell in row.cells if cell.reason]
-        return list(dict.fromkeys((f"± {DASH}" if cell.error == DASH else DASH, cell.reason) for cell in cells))
+        missing = dict.fromkeys((f"± {DASH}" if cell.error == DASH else DASH, cell.reason) for cell in cells)
+        return [*self.notes, *(t("{mark}: {reason}.", mark=mark, reason=reason) for mark, reason in missing)]
 
 
 text_cell = partial(Cell, words=True)

@@ -1,6 +1,6 @@
 """The report's words in the language it is written in: English stands in the code, Chinese in one table.
 
-The notes under the tables stand in a table of their own, in both.
+The notes under the tables and the warnings stand in tables of their own, in both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-LANGUAGES = {"en": "English", "zh": "中文"}
+LANGUAGES = ("en", "zh")
 _language = ContextVar("language", default="en")
 
 
@@ -36,6 +36,11 @@ def t(english: str, **values: Any) -> str:
 def notes(table: str, **values: Any) -> tuple[str, ...]:
     """The notes under a table, in the language of now."""
     return tuple(note[_language.get()].format(**values) for note in _stored("notes.json")[table])
+
+
+def warning(name: str, **values: Any) -> str:
+    """A sentence of the section “Read this first”, in the language of now."""
+    return _stored("warnings.json")[name][_language.get()].format(**values)
 
 
 def listed(names: list[str], most: int = 3) -> str:
