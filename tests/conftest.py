@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pickle
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 import servers
 import soundfile
 
-from lm_eval_tasks import settings
+from lm_eval_tasks import INCLUDE_PATH, settings
 from lm_eval_tasks.airbench_chat.prompt import parse_scores
 from lm_eval_tasks.data.records import forget_records
 from lm_eval_tasks.judge import marks
@@ -54,6 +56,25 @@ def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     marks._key.cache_clear()
     yield
     forget_judges()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def files_of_tasks_read_once() -> None:
+    """The pack's YAML files, which lm-eval reads for each group of each run, are read once where nothing changed."""
+    index = sys.modules.get("lm_eval.tasks._index")  # of a test that needs it, which was collected before
+    if not index:
+        return
+    read, known = index.load_yaml, {}
+
+    def load(path: Path, **options: Any) -> dict[str, Any]:
+        if not path.is_relative_to(INCLUDE_PATH):
+            return read(path, **options)
+        key = (path, *options.items())
+        if key not in known:
+            known[key] = pickle.dumps(read(path, **options))
+        return pickle.loads(known[key])
+
+    index.load_yaml = load
 
 
 def forget_judges() -> None:
