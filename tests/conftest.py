@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pickle
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -75,6 +76,18 @@ def files_of_tasks_read_once() -> None:
         return pickle.loads(known[key])
 
     index.load_yaml = load
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_certificates() -> None:
+    """The machine's list of certificates is not read for each client, since no call of a test is encrypted."""
+    read, paths = ssl.SSLContext.load_verify_locations, ssl.get_default_verify_paths()
+
+    def load(context: ssl.SSLContext, cafile: Any = None, capath: Any = None, cadata: Any = None) -> None:
+        if cadata or cafile not in (None, paths.openssl_cafile):
+            read(context, cafile, capath, cadata)
+
+    ssl.SSLContext.load_verify_locations = load
 
 
 def forget_judges() -> None:
