@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -14,29 +11,27 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import processes
 import pytest
 from batch_judges import IN_BATCH, api, asked, jobs_left, make, values  # noqa: F401
 from batch_server import BatchServer, line
+from conftest import questions
 from filelock import FileLock
 
 from lm_eval_tasks.judge import batch_server as protocol
 from lm_eval_tasks.judge.jobs import Jobs
 from lm_eval_tasks.judge.judge import Judge
-
-PROCESS = """
-import json, sys
-from conftest import questions
-from lm_eval_tasks.judge import batch_server as protocol
-from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.settings import JudgeSettings
-protocol.SETTLE = 0.05
-judge = Judge(JudgeSettings(**json.loads(sys.argv[1])))
-first, last = map(int, sys.argv[2:])
-wanted = questions(last)[first:]
-judge.fill(lambda: iter(wanted))
-outcomes = judge.ask(wanted, "Judging")
-print(json.dumps([[getattr(o, "value", None), getattr(o, "cached", None)] for o in outcomes]))
-"""
+
+
+def ask(settings: dict[str, Any], first: int, last: int, together: Any) -> None:
+    """Ask some of ``questions`` at the same moment as others, and print each verdict and whether it was cached."""
+    protocol.SETTLE = 0.05
+    judge, wanted = Judge(JudgeSettings(**settings)), questions(last)[first:]
+    together.wait(30)
+    judge.fill(lambda: iter(wanted))
+    outcomes = judge.ask(wanted, "Judging")
+    print("\n" + json.dumps([[getattr(o, "value", None), getattr(o, "cached", None)] for o in outcomes]))
 
 
 @pytest.mark.parametrize("spans", [[(0, 6), (0, 6)], [(0, 6), (3, 9)], [(0, 6)] * 3])
@@ -49,22 +44,9 @@ def test_processes_started_at_once_share_the_work(api: BatchServer, tmp_path: Pa
     api.polls = 20
     settings = {"judge_model": "judge-1", "judge_base_url": api.url, "judge_batch": True, "judge_batch_poll": 0.01}
     settings |= {"judge_cache": str(tmp_path / "cache.sqlite"), "judge_max_retries": 0}
-    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESS, json.dumps(settings), *map(str, span)],
-            env={**os.environ, "PYTHONPATH": paths},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for span in spans
-    ]
-    found = []
-    for process in both:
-        out, log = process.communicate(timeout=50)
-        assert process.returncode == 0, log[-800:]
-        found.append(json.loads(out))
+    logs, together = [tmp_path / f"log {n}" for n in range(len(spans))], processes.CONTEXT.Barrier(len(spans))
+    all_of_them = [processes.start(log, ask, settings, *span, together) for log, span in zip(logs, spans, strict=True)]
+    found = [json.loads(wrote.splitlines()[-1]) for wrote in map(processes.ended, all_of_them, logs)]
     assert all(value == list(IN_BATCH) for outcomes in found for value, _ in outcomes)
     sent = Counter((row["custom_id"], row["body"]["max_tokens"]) for rows in api.asked for row in rows)
     assert set(sent.values()) == {1} and api.calls == []

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import batch_server
+import processes
 import pytest
 from aiohttp import web
 from batch_judges import IN_BATCH, api, asked, jobs_left, make, values  # noqa: F401
 from batch_server import BatchServer
+from conftest import questions
 
 from lm_eval_tasks.judge import batch_server as protocol
+from lm_eval_tasks.judge.jobs import Jobs
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.settings import JudgeSettings
 
@@ -222,29 +222,26 @@ def test_a_batch_that_is_gone_costs_its_own_questions_only(
     assert values(asked(make(), 6)) == [IN_BATCH] * 6
 
 
-KILLED = """
-import json, os, signal, sys
-from conftest import questions
-from lm_eval_tasks.judge import batch_server as protocol, jobs
-from lm_eval_tasks.judge.judge import Judge
-from lm_eval_tasks.settings import JudgeSettings
-protocol.SETTLE = 0.05
-left = int(sys.argv[2])
-def count(function):
-    def counted(*args, **kwargs):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*args, **kwargs)
-    return counted
-for name in ("save", "keep_results", "results", "looked_at", "drop", "_write"):
-    setattr(jobs.Jobs, name, count(getattr(jobs.Jobs, name)))
-judge = Judge(JudgeSettings(**json.loads(sys.argv[1])))
-wanted = questions(6)
-judge.fill(lambda: iter(wanted))
-print(sum(judge.knows(question) for question in wanted))
-"""
+def killed_after(settings: dict[str, Any], steps: int) -> None:
+    """A batch in a process that is killed at a write to disk; prints how many verdicts it got where it was not."""
+    left = steps
+
+    def count(function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*args, **kwargs)
+
+        return counted
+
+    protocol.SETTLE = 0.05
+    for name in ("save", "keep_results", "results", "looked_at", "drop", "_write"):
+        setattr(Jobs, name, count(getattr(Jobs, name)))
+    judge, wanted = Judge(JudgeSettings(**settings)), questions(6)
+    judge.fill(lambda: iter(wanted))
+    print("known:", sum(judge.knows(question) for question in wanted))
 
 
 @pytest.mark.parametrize("steps", [1, 3, 5, 7, 9, 10, 11])
@@ -253,9 +250,9 @@ def test_kill_9_between_the_writes_to_disk(
 ) -> None:
     settings = {"judge_model": "judge-1", "judge_base_url": api.url, "judge_batch": True, "judge_batch_poll": 0.01}
     settings |= {"judge_cache": str(tmp_path / "cache.sqlite"), "judge_max_retries": 0}
-    command = [sys.executable, "-c", KILLED, json.dumps(settings), str(steps)]
-    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, timeout=50)
-    assert done.returncode == -signal.SIGKILL or done.stdout.strip() == "6", done.stderr[-500:]
+    process, log = processes.start(tmp_path / "log", killed_after, settings, steps), tmp_path / "log"
+    process.join(50)
+    wrote = log.read_text(encoding="utf-8")
+    assert process.exitcode == -signal.SIGKILL or wrote.endswith("known: 6\n"), wrote[-500:]
     assert values(asked(make())) == [IN_BATCH] * 6
     assert (len(api.batches), api.calls) == (1, [])  # a note may be left of which nothing is wanted any more

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import codecs
 import json
-import subprocess
-import sys
 import threading
-import time
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import processes
 import pytest
 from airbench_runs import ALL, answers, by_role, question
 from conftest import forget_judges, load_metadata
@@ -351,17 +349,13 @@ def test_a_file_that_another_process_judges_is_not_paid_for_twice(files: Files, 
     files.server.script("judge", lambda asked: replace(said(by_score(asked)), until=free))
     settings = {"judge_model": "judge-1", "judge_base_url": files.server.url(), "local_path": str(files.root)}
     command = ["judge", str(file), "--metadata", json.dumps(settings)]
-    other = subprocess.Popen(
-        [sys.executable, "-m", "lm_eval_tasks.cli", *command, "--output_path", "other"], stderr=subprocess.PIPE
-    )
-    deadline = time.monotonic() + 40
-    while not files.server.calls() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    log = files.folder / "log"
+    other = processes.start(log, processes.command, [*command, "--output_path", "other"])
+    processes.until(files.server.calls, other)
     assert cli.main([*command, "--output_path", "mine"]) == 2
     assert f"is being judged with these very settings by process {other.pid}" in capsys.readouterr().err
     free.set()
-    other.communicate(timeout=50)
-    assert other.returncode == 0
+    processes.ended(other, log)
     calls = files.server.calls()
     assert cli.main([*command, "--output_path", "mine"]) == 0
     assert files.server.calls() == calls == 1 + 2 * len(files.records)
