@@ -25,7 +25,7 @@ from lm_eval_tasks.data.records import forget_records
 from lm_eval_tasks.judge import marks
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question
-from lm_eval_tasks.server import pace
+from lm_eval_tasks.server import client, pace
 from lm_eval_tasks.settings import JudgeSettings
 
 # the same examples each time, on slow machines too; a longer search with others: HYPOTHESIS_PROFILE=search
@@ -48,11 +48,13 @@ FOLDERS = {
 
 @pytest.fixture(autouse=True)
 def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No cache, key, setting or judge of the machine or of another test."""
+    """No cache, key, setting or judge of the machine or of another test, and no long pauses."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
     for name in list(os.environ):
         if name in ("JUDGE_API_KEY", "OPENAI_API_KEY") or name.startswith(settings.ENV_PREFIX):
             monkeypatch.delenv(name)
+    monkeypatch.setattr(pace, "_LONGEST_PAUSE", 0.05)  # for a server that is busy or away
+    monkeypatch.setattr(client, "BROKEN_PAUSE", 0.05)
     forget_judges()
     marks._key.cache_clear()
     yield
@@ -245,12 +247,6 @@ def reference(path, **fields):
     from lm_eval_tasks.utils import doc_to_visual
 
     return doc_to_visual({"audio": {**inspect_audio(path), **fields}})[0]
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No long pauses for a server that is busy or away."""
-    monkeypatch.setattr(pace, "_LONGEST_PAUSE", 0.05)
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ DAY = 86_400
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "WINDOW", 0.2)
-    monkeypatch.setattr(protocol, "GRACE", 0.2)
+    monkeypatch.setattr(protocol, "WINDOW", 0.05)
+    monkeypatch.setattr(protocol, "GRACE", 0.05)
 
 
 # What the server shows of a batch that it never ends

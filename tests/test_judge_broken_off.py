@@ -25,7 +25,7 @@ SLOW = ("speech_QA", 2)
 
 def scores(asked: Any) -> Any:
     """The last question of the first task keeps all waiting, and the second task's are put meanwhile."""
-    return said("8 6", delay=0.4 if question(asked) == SLOW else 0.0)
+    return said("8 6", delay=0.2 if question(asked) == SLOW else 0.0)
 
 
 def counted(out: Any) -> dict[str, int]:
@@ -156,7 +156,7 @@ def test_the_ranks_of_a_run_share_its_caps(server: Server, make_judge: Any) -> N
 # Broken off
 
 
-def quiet_after(server: Server, role: str = "judge", seconds: float = 0.8) -> bool:
+def quiet_after(server: Server, role: str = "judge", seconds: float = 0.4) -> bool:
     """Whether no call arrives from now on."""
     time.sleep(0.1)  # what is on its way
     before = server.calls(role)

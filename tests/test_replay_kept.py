@@ -39,7 +39,7 @@ def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs, caplog):
     direct = results(runs.run("direct"))["results"]
     lose_cache()
     runs.server.script("judge", *[scores] * 5, DROP)
-    runs.run("out", logged=False, ends=3, judge_max_retries=0, judge_concurrency=1)
+    runs.run("out", logged=False, ends=3, judge_max_retries=0, judge_concurrency=1, judge_patience=0.5)
     (folder,) = kept()
     assert f"or on {folder}" in caplog.text
     waiting = {file: file.read_text(encoding="utf-8") for file in folder.iterdir()}

@@ -110,11 +110,13 @@ def test_tables_are_copied_and_charts_saved(browser, show) -> None:
           document.querySelector(`#leaderboard [data-copy=${form}]`).click();
         }
         for (const kind of ["SVG", "PNG"]) document.querySelector(`#air [data-save=${kind}]`).click();
-        setTimeout(async () => {
+        const ready = setInterval(async () => {
+          if (saved.length < 2) return;
+          clearInterval(ready);
           const [svg, png] = saved;
           const head = new Uint8Array(await png.slice(0, 8).arrayBuffer());
           done([text, await svg.text(), [png.type, png.size, [...head]]]);
-        }, 1500);"""
+        }, 20);"""
     )
     assert copied[0].startswith("## Leaderboard")
     assert "\\toprule" in copied[1]
