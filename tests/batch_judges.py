@@ -20,6 +20,7 @@ from lm_eval_tasks.settings import JudgeSettings
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
     monkeypatch.setattr(protocol, "SETTLE", 0.05)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01, raising=False)  # of uploads and lists
     with batch_server.running() as server:
         yield server
 
