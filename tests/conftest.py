@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import servers
 import soundfile
+from browser_pages import browser, page_of, show  # noqa: F401
 
 from lm_eval_tasks import INCLUDE_PATH, settings
 from lm_eval_tasks.airbench_chat.prompt import parse_scores

@@ -10,12 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from browser_pages import CHROMIUM, DRIVER, PHONE, WIDE, browser, pages, show  # noqa: F401
+from browser_pages import NEEDS_BROWSER, PHONE, WIDE
 
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER),
-    reason="no chromium with chromedriver here (Debian: apt install chromium chromium-driver)",
-)
+pytestmark = NEEDS_BROWSER
 
 
 def test_opens_without_a_complaint_and_without_asking_for_anything(browser, show) -> None:

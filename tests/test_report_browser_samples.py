@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from browser_pages import CHROMIUM, DRIVER, PHONE, browser, open_key, pages, search_for, set_filter, show  # noqa: F401
+from browser_pages import NEEDS_BROWSER, PHONE, open_key, search_for, set_filter
 from report_samples import HOSTILE
 
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER),
-    reason="no chromium with chromedriver here (Debian: apt install chromium chromium-driver)",
-)
+pytestmark = NEEDS_BROWSER
 
 
 def test_filters_by_task_outcome_and_text(browser, show) -> None:
@@ -109,12 +106,12 @@ def test_on_a_phone_buttons_and_escape_lead_from_sample_to_sample_and_back(brows
     assert browser.execute_script("return location.hash") == ""
 
 
-def test_an_address_opens_its_sample(browser, show, pages) -> None:
+def test_an_address_opens_its_sample(browser, show, page_of) -> None:
     show("many")
     browser.execute_script("document.querySelectorAll('#browser-air .row')[5].click()")
     key = open_key(browser)
     browser.get("about:blank")
-    browser.get(f"{pages['many'].as_uri()}#air-doc-{key}")
+    browser.get(f"{page_of('many').as_uri()}#air-doc-{key}")
     assert open_key(browser) == key
 
 
