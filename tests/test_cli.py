@@ -77,7 +77,7 @@ def test_wrong_use_is_one_line_and_status_2(arguments, told, capsys, tmp_path, m
     ],
 )
 def test_a_file_or_package_that_is_not_to_be_had_is_one_line_too(capsys, monkeypatch, error, told):
-    def refuse(*_: object) -> Path:
+    def refuse(*_):
         raise error
 
     monkeypatch.setattr(data, "fetch", refuse)
@@ -88,7 +88,7 @@ def test_a_file_or_package_that_is_not_to_be_had_is_one_line_too(capsys, monkeyp
 def test_fetch_asks_for_what_the_options_and_the_environment_say(capsys, monkeypatch):
     asked = []
 
-    def fetch(settings: object, names: object) -> Path:
+    def fetch(settings, names):
         asked.append((settings.source, settings.revision, names))
         return Path("/data")
 

@@ -215,7 +215,7 @@ def test_fetch_says_the_size_and_gets_the_folders_of_the_named_tasks_alone(on_th
 def test_a_size_that_the_hub_does_not_tell_stops_nobody(on_the_hub, server, capsys):  # noqa: F811
     asked = []
 
-    def refuse(path: str) -> int | None:
+    def refuse(path):
         asked.append("/tree/" in path)
         return 403 if sum(asked) == 1 and asked[-1] else None  # the first listing is the one for the size
 

@@ -6,15 +6,13 @@ import asyncio
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import processes
 import pytest
 from batch_judges import IN_BATCH, api, asked, jobs_left, make, values  # noqa: F401
-from batch_server import BatchServer, line
+from batch_server import line
 from conftest import questions
 from filelock import FileLock
 
@@ -35,7 +33,7 @@ def ask(settings: dict[str, Any], first: int, last: int, together: Any) -> None:
 
 
 @pytest.mark.parametrize("spans", [[(0, 6), (0, 6)], [(0, 6), (3, 9)], [(0, 6)] * 3])
-def test_processes_started_at_once_share_the_work(api: BatchServer, tmp_path: Path, spans: list) -> None:
+def test_processes_started_at_once_share_the_work(api, tmp_path, spans):
     # the first reply to every other question is no verdict, so that there is a second batch
     api.results = lambda number, rs: (
         [line(r, "hm" if r["body"]["max_tokens"] == 1024 and int(r["custom_id"], 16) % 2 else "8 6") for r in rs],
@@ -73,9 +71,7 @@ def meeting(monkeypatch: pytest.MonkeyPatch, late: Any, looked: threading.Event,
 
 
 @pytest.mark.parametrize("first", ["8 6", "hm"])
-def test_what_another_process_has_collected_is_not_submitted_again(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: str
-) -> None:
+def test_what_another_process_has_collected_is_not_submitted_again(api, make, monkeypatch, tmp_path, first):
     api.results = lambda number, rs: ([line(r, first if number == 0 else "8 6") for r in rs], [])
     looked, done = threading.Event(), threading.Event()
     meeting(monkeypatch, 77, looked, done)
@@ -92,9 +88,7 @@ def test_what_another_process_has_collected_is_not_submitted_again(
     assert cached == [[False] * 6, [True] * 6] and jobs_left(tmp_path) == 0
 
 
-def test_who_waits_for_another_process_can_be_interrupted(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_who_waits_for_another_process_can_be_interrupted(api, make, monkeypatch, tmp_path):
     monkeypatch.setattr("lm_eval_tasks.judge.jobs._WORTH_A_LINE", 0.0)
     judge = make()
     jobs = Jobs(judge.cache.path)
@@ -102,7 +96,7 @@ def test_who_waits_for_another_process_can_be_interrupted(
     lock = FileLock(jobs.folder / ".lock")
     wait = judge._wait
 
-    def interrupted(work: Any) -> Any:
+    def interrupted(work):
         future = asyncio.run_coroutine_threadsafe(work, judge._loop)
         with pytest.raises(TimeoutError):
             future.result(0.3)
@@ -118,10 +112,8 @@ def test_who_waits_for_another_process_can_be_interrupted(
 
 
 @pytest.mark.parametrize("lock", [NotImplementedError, PermissionError])
-def test_where_no_lock_can_be_had_nothing_is_submitted(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, lock: type[Exception]
-) -> None:
-    def acquire(*_: Any, **__: Any) -> None:
+def test_where_no_lock_can_be_had_nothing_is_submitted(api, make, monkeypatch, lock):
+    def acquire(*_, **__):
         raise lock("no locks")
 
     monkeypatch.setattr(FileLock, "acquire", acquire)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import batch_server
@@ -38,23 +37,16 @@ STEPS = {
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_killed_process_pays_no_batch_twice(
-    api: BatchServer,
-    make: Callable[..., Judge],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    step: str,
-    after: bool,
-) -> None:
+def test_a_killed_process_pays_no_batch_twice(api, make, monkeypatch, tmp_path, step, after):
     method, path = STEPS[step]
     judge = make()
     real, dead = judge.client.api, []
 
-    def dying() -> Any:
+    def dying():
         client = real()
         send = client._client.send
 
-        async def once(request: Any, **options: Any) -> Any:
+        async def once(request, **options):
             hit = request.method == method and request.url.path.startswith(f"/v1/{path}")
             if hit and not after:
                 raise Killed
@@ -78,25 +70,21 @@ def test_a_killed_process_pays_no_batch_twice(
     assert len(api.batches) == 1 and jobs_left(tmp_path) == 0
 
 
-def test_a_batch_whose_creation_got_no_answer_is_found_again(api: BatchServer, make: Callable[..., Judge]) -> None:
+def test_a_batch_whose_creation_got_no_answer_is_found_again(api, make):
     api.faults = {("POST", "batches"): ["drop"]}
     assert values(asked(make())) == [IN_BATCH] * 6
     assert len(api.batches) == 1
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_a_batch_that_was_not_created_is_tried_again_by_the_next_command(
-    api: BatchServer, make: Callable[..., Judge], status: int, tmp_path: Path
-) -> None:
+def test_a_batch_that_was_not_created_is_tried_again_by_the_next_command(api, make, status, tmp_path):
     api.faults = {("POST", "batches"): [status]}
     assert {reason[:32] for reason in values(asked(make()))} == {"batch: the batch could not be cr"}
     assert jobs_left(tmp_path) == 0
     assert values(asked(make())) == [IN_BATCH] * 6 and len(api.batches) == 1
 
 
-def test_where_the_server_does_not_say_whether_a_batch_was_created_none_is_submitted(
-    api: BatchServer, make: Callable[..., Judge]
-) -> None:
+def test_where_the_server_does_not_say_whether_a_batch_was_created_none_is_submitted(api, make):
     api.faults = {("POST", "batches"): ["drop"], ("GET", "batches"): [500] * 9}
     assert {reason[:30] for reason in values(asked(make()))} == {"batch: whether a batch of the "}
     api.faults = {("GET", "batches"): [500] * 9}
@@ -117,9 +105,7 @@ def test_where_the_server_does_not_say_whether_a_batch_was_created_none_is_submi
         ({("GET", "files/"): [503] * 999}, 1),
     ],
 )
-def test_a_server_that_fails_keeps_what_is_paid_for_and_costs_no_direct_calls(
-    api: BatchServer, make: Callable[..., Judge], fault: dict, batches: int
-) -> None:
+def test_a_server_that_fails_keeps_what_is_paid_for_and_costs_no_direct_calls(api, make, fault, batches):
     api.faults = fault
     assert {reason.split(":")[0] for reason in values(asked(make()))} == {"batch"}
     assert (len(api.batches), api.calls) == (batches, [])
@@ -128,15 +114,13 @@ def test_a_server_that_fails_keeps_what_is_paid_for_and_costs_no_direct_calls(
     assert (len(api.batches), api.calls) == (1, [])
 
 
-def test_faults_that_pass_are_waited_out(api: BatchServer, make: Callable[..., Judge]) -> None:
+def test_faults_that_pass_are_waited_out(api, make):
     api.faults = {("GET", "batches/"): [503, 429, 500] * 2, ("GET", "files/"): [503] * 2, ("POST", "files"): [503]}
     assert values(asked(make(judge_patience=20))) == [IN_BATCH] * 6
     assert len(api.batches) == 1
 
 
-def test_questions_of_a_batch_under_way_are_in_no_other(
-    api: BatchServer, make: Callable[..., Judge], tmp_path: Path
-) -> None:
+def test_questions_of_a_batch_under_way_are_in_no_other(api, make, tmp_path):
     api.faults = {("GET", "batches/"): [404]}
     asked(make(), 4)
     api.faults = {}
@@ -144,9 +128,7 @@ def test_questions_of_a_batch_under_way_are_in_no_other(
     assert [len(rows) for rows in api.asked] == [4, 2] and jobs_left(tmp_path) == 0
 
 
-def test_results_that_this_command_has_no_use_for_are_kept_for_another(
-    api: BatchServer, make: Callable[..., Judge], tmp_path: Path
-) -> None:
+def test_results_that_this_command_has_no_use_for_are_kept_for_another(api, make, tmp_path):
     api.faults = {("GET", "batches/"): [404]}
     asked(make(), 6)
     api.faults = {}
@@ -157,9 +139,7 @@ def test_results_that_this_command_has_no_use_for_are_kept_for_another(
     assert (len(api.batches), jobs_left(tmp_path)) == (1, 0)
 
 
-def test_a_damaged_note_of_a_batch_stops_the_submission(
-    api: BatchServer, make: Callable[..., Judge], tmp_path: Path
-) -> None:
+def test_a_damaged_note_of_a_batch_stops_the_submission(api, make, tmp_path):
     judge = make()
     folder = tmp_path / "cache.sqlite.batches"
     folder.mkdir()
@@ -168,9 +148,7 @@ def test_a_damaged_note_of_a_batch_stops_the_submission(
     assert (len(api.batches), api.calls) == (0, [])
 
 
-def test_without_a_cache_that_can_be_written_nothing_is_submitted(
-    api: BatchServer, make: Callable[..., Judge], tmp_path: Path
-) -> None:
+def test_without_a_cache_that_can_be_written_nothing_is_submitted(api, make, tmp_path):
     judge = make()
     judge.cache._writable = False
     assert {reason[:30] for reason in values(asked(judge))} == {"batch: the verdict cache canno"}
@@ -180,12 +158,10 @@ def test_without_a_cache_that_can_be_written_nothing_is_submitted(
 
 
 @pytest.mark.parametrize("reply", [{}, {"id": None}, {"id": 5}, [], "text"])
-def test_a_creation_that_names_no_batch_is_looked_for_in_the_list(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, reply: Any
-) -> None:
+def test_a_creation_that_names_no_batch_is_looked_for_in_the_list(api, make, monkeypatch, reply):
     real = BatchServer.create
 
-    async def create(self: BatchServer, request: Any) -> Any:
+    async def create(self, request):
         await real(self, request)
         return web.json_response(reply)
 
@@ -196,9 +172,7 @@ def test_a_creation_that_names_no_batch_is_looked_for_in_the_list(
 
 
 @pytest.mark.parametrize("fields", [{"metadata": None, "input_file_id": None}, {"metadata": "x", "input_file_id": ""}])
-def test_a_list_that_does_not_name_files_proves_no_batch_absent(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, fields: dict
-) -> None:
+def test_a_list_that_does_not_name_files_proves_no_batch_absent(api, make, monkeypatch, fields):
     real = BatchServer.shown
     api.faults = {("POST", "batches"): ["drop"]}
     monkeypatch.setattr(BatchServer, "shown", lambda self, name: real(self, name) | fields)
@@ -207,9 +181,7 @@ def test_a_list_that_does_not_name_files_proves_no_batch_absent(
     assert (len(api.batches), api.calls) == (1, [])
 
 
-def test_a_batch_that_is_gone_costs_its_own_questions_only(
-    api: BatchServer, make: Callable[..., Judge], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_batch_that_is_gone_costs_its_own_questions_only(api, make, tmp_path, caplog):
     api.faults = {("GET", "batches/"): [404]}
     asked(make(), 2)
     api.faults = {("GET", "batches/batch_0"): [404] * 9}
@@ -245,9 +217,7 @@ def killed_after(settings: dict[str, Any], steps: int) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 3, 5, 7, 9, 10, 11])
-def test_kill_9_between_the_writes_to_disk(
-    api: BatchServer, make: Callable[..., Judge], tmp_path: Path, steps: int
-) -> None:
+def test_kill_9_between_the_writes_to_disk(api, make, tmp_path, steps):
     settings = {"judge_model": "judge-1", "judge_base_url": api.url, "judge_batch": True, "judge_batch_poll": 0.01}
     settings |= {"judge_cache": str(tmp_path / "cache.sqlite"), "judge_max_retries": 0}
     process, log = processes.start(tmp_path / "log", killed_after, settings, steps), tmp_path / "log"

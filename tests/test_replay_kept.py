@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import processes
 from airbench_runs import ALL
-from servers import DROP, Asked, said
+from servers import DROP, said
 from stored_runs import kept, lose_cache, numbers, results, samples_file, scores
 
 
 def test_answers_of_a_run_killed_while_judging_are_judged_with_its_settings(runs):
-    def slow_after_five(asked: Asked) -> Any:
+    def slow_after_five(asked):
         return said(scores(asked), delay=0 if runs.server.calls("judge") <= 5 else 60)
 
     runs.server.script("judge", slow_after_five)
