@@ -239,9 +239,7 @@ def test_all_is_all_tasks(on_the_hub, server, capsys):  # noqa: F811
 def test_a_run_without_a_local_copy_says_how_much_the_track_is(on_the_hub, caplog):
     with caplog.at_level(logging.WARNING, "lm_eval"):
         manager = TaskManager(
-            include_path=str(INCLUDE_PATH),
-            include_defaults=False,
-            metadata={"source": "huggingface", "tasks": [TASK]},
+            include_path=str(INCLUDE_PATH), include_defaults=False, metadata={"source": "huggingface", "tasks": [TASK]}
         )
         manager.load([f"{ALL}_sound"])
     assert "49 GB" in caplog.text

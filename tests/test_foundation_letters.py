@@ -331,12 +331,7 @@ ANSWERS = {
         "The answer isn't B",
         "It is not clear whether the answer is B.",
     ),
-    "C": (
-        "Dog barking loudly",
-        "C. Dog barking loudly",
-        "C",
-        "The answer is dog barking loudly",
-    ),
+    "C": ("Dog barking loudly", "C. Dog barking loudly", "C", "The answer is dog barking loudly"),
     "A": (
         "A",
         "A.",

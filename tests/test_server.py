@@ -142,11 +142,7 @@ def test_no_credit_stops_at_once(server, ask, role, step):
 @both
 @pytest.mark.parametrize(
     "words",
-    [
-        "blocked: 'my account has insufficient funds'",
-        "\u5145\u503c",
-        "cannot process 'an invalid API key was used'",
-    ],
+    ["blocked: 'my account has insufficient funds'", "\u5145\u503c", "cannot process 'an invalid API key was used'"],
 )
 @pytest.mark.parametrize("status", [400, 403])
 def test_a_refusal_that_quotes_a_prompt_never_ends_the_run(server, ask, role, status, words):
