@@ -14,12 +14,6 @@ from lm_eval_tasks.judge import batch_server as protocol
 DAY = 86_400
 
 
-@pytest.fixture(autouse=True)
-def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "WINDOW", 0.05)
-    monkeypatch.setattr(protocol, "GRACE", 0.05)
-
-
 # What the server shows of a batch that it never ends
 ENDLESS = {
     "in progress for ever": {"status": "in_progress"},
@@ -41,6 +35,8 @@ ENDLESS = {
 def test_a_batch_without_an_end_ends_the_waiting_and_stays_to_be_gone_on_with(
     api, make, monkeypatch, tmp_path, caplog, name, rest
 ):
+    monkeypatch.setattr(protocol, "WINDOW", 0.05)
+    monkeypatch.setattr(protocol, "GRACE", 0.05)
     with monkeypatch.context() as patched:
         real = BatchServer.shown
         patched.setattr(BatchServer, "shown", lambda self, batch: real(self, batch) | ENDLESS[name])
@@ -56,6 +52,8 @@ def test_a_batch_without_an_end_ends_the_waiting_and_stays_to_be_gone_on_with(
 
 
 def test_a_longer_window_of_the_server_is_waited_for(api, make, monkeypatch):
+    monkeypatch.setattr(protocol, "WINDOW", 0.05)
+    monkeypatch.setattr(protocol, "GRACE", 0.05)
     real = BatchServer.shown
     monkeypatch.setattr(
         BatchServer, "shown", lambda self, name: real(self, name) | {"created_at": 7, "expires_at": 7 + 14 * DAY}
@@ -70,8 +68,7 @@ NO_REPLY = [b"", b"{", b"null", b"[]", b'"text"', b"5", b"[" * 100_000, b'{"id":
 
 @pytest.mark.parametrize("body", NO_REPLY, ids=lambda body: body[:12].decode())
 @pytest.mark.parametrize("place", [("POST", "files"), ("POST", "batches"), ("GET", "batches/"), ("GET", "batches")])
-def test_a_reply_that_is_none_costs_no_traceback_and_nothing_twice(api, make, monkeypatch, place, body):
-    monkeypatch.setattr(protocol, "WINDOW", 60)
+def test_a_reply_that_is_none_costs_no_traceback_and_nothing_twice(api, make, place, body):
     api.faults = {place: [body] * 99}
     if place == ("GET", "batches"):
         api.faults |= {("POST", "batches"): ["drop"]}
@@ -80,14 +77,6 @@ def test_a_reply_that_is_none_costs_no_traceback_and_nothing_twice(api, make, mo
     api.faults = {}
     assert values(asked(make())) == [IN_BATCH] * 6
     assert (len(api.batches), api.calls) == (1, [])
-
-
-@pytest.mark.parametrize("place", [("GET", "batches/"), ("GET", "files/")])
-def test_replies_that_are_none_and_pass_are_waited_out(api, make, place, monkeypatch):
-    monkeypatch.setattr(protocol, "WINDOW", 60)
-    api.faults = {place: [b"{", 503, b"<html>"] if place[1] == "batches/" else [503, 500]}
-    assert values(asked(make(judge_patience=20))) == [IN_BATCH] * 6
-    assert len(api.batches) == 1
 
 
 def test_how_to_go_on_is_said_where_the_list_of_batches_tells_nothing(api, make, tmp_path, caplog):
