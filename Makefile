@@ -24,7 +24,7 @@ demo: $(READY)
 
 test: $(READY)
 	@scripts/install_system_packages.sh
-	@$(RUN) -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
+	@$(RUN) -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadgroup
 
 lint: $(READY)
 	@$(RUN) -m ruff check .

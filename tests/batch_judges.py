@@ -20,6 +20,7 @@ from lm_eval_tasks.settings import JudgeSettings
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
     monkeypatch.setattr(protocol, "SETTLE", 0.05)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01, raising=False)  # of uploads and lists
     with batch_server.running() as server:
         yield server
 
@@ -31,7 +32,7 @@ def make(api: BatchServer, tmp_path: Path) -> Iterator[Callable[..., Judge]]:
 
     def one(**options: Any) -> Judge:
         usual = {"judge_model": "judge-1", "judge_base_url": api.url, "judge_batch": True, "judge_batch_poll": 0.01}
-        usual |= {"judge_cache": str(tmp_path / "cache.sqlite"), "judge_patience": 0.5, "judge_max_retries": 0}
+        usual |= {"judge_cache": str(tmp_path / "cache.sqlite"), "judge_patience": 0.3, "judge_max_retries": 0}
         made.append(Judge(JudgeSettings(**{**usual, **options})))
         return made[-1]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+import functools
 import json
 import os
 import shutil
@@ -10,11 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from report_runs import write_run
+from report_runs import make, write_run
 
-from lm_eval_tasks import report
-
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (pip install '.[test]')")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
 
@@ -30,12 +27,22 @@ FLAGS = (
     "--disable-sync",
     "--autoplay-policy=no-user-gesture-required",
 )
+NEEDS_BROWSER = [
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER),
+        reason="no chromium with chromedriver here (Debian: apt install chromium chromium-driver)",
+    ),
+    pytest.mark.xdist_group("browser"),
+]
+"""Marks of the files whose tests share one browser and its pages."""
+
 WIDE, PHONE = (1280, 900), (390, 844)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
     """A browser with a profile of its own."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (pip install '.[test]')")
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
@@ -48,47 +55,60 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
     driver.quit()
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Reports to look at: a single run, two runs, a hostile one, clips in the page, many samples."""
+@pytest.fixture(scope="session")
+def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A function that makes a report to look at, once: of one run, of several, of a hostile one, of many samples."""
     root = tmp_path_factory.mktemp("reports")
-    (root / "far").mkdir()
-    one = write_run(root / "1", "listener-a", air=80, intima=62, foundation=40, audio=root / "clips")
-    [results] = (root / "1").rglob("results_*.json")
-    content = json.loads(results.read_text(encoding="utf-8"))
-    prompt = {
-        "system": "Be fair.",
-        "template": "[{mark} ]{meta_info}|XQuestionX|{answer_1}|XAssistant2X",
-        "re_ask": "x",
-    }
-    for config in content["configs"].values():
-        config["metadata"].get("judging", {})["judge_prompt"] = prompt
-    results.write_text(json.dumps(content), encoding="utf-8")
-    two = write_run(root / "2", "listener-b", air=80, intima=62, foundation=40, seed=2, skill=8, audio=root / "clips")
-    hostile = write_run(root / "3", "<svg onload=alert(1)>" + "x" * 90, air=20, intima=31, hostile=True)
-    many = write_run(root / "4", "listener-c", air=2200, intima=368)
-    others = [write_run(root / f"e{n}", f"listener-{n}", air=80, intima=62, seed=n, skill=4 + n / 2) for n in range(8)]
-    twins = [write_run(root / name, "demo-listener" * 3, air=16, date=f"2026-11-30T14-5{name}-10.1") for name in "56"]
-    return {
-        "twins": _make(root / "twins.html", *twins),
-        "one": _make(root / "one.html", one),
-        "two": _make(root / "two.html", one, two),
-        **{f"of {n}": _make(root / f"of{n}.html", *others[:n]) for n in (3, 6, 8)},
-        "hostile": _make(root / "hostile.html", hostile, two),
-        "embedded": _make(root / "far" / "embedded.html", one, "--embed-audio"),
-        "many": _make(root / "many.html", many),
+    usual = {"air": 80, "intima": 62, "foundation": 40, "audio": root / "clips"}
+
+    @functools.cache
+    def one() -> Path:
+        run = write_run(root / "1", "listener-a", **usual)
+        [results] = run.rglob("results_*.json")
+        content = json.loads(results.read_text(encoding="utf-8"))
+        template = "[{mark} ]{meta_info}|XQuestionX|{answer_1}|XAssistant2X"
+        prompt = {"system": "Be fair.", "template": template, "re_ask": "x"}
+        for config in content["configs"].values():
+            config["metadata"].get("judging", {})["judge_prompt"] = prompt
+        results.write_text(json.dumps(content), encoding="utf-8")
+        return run
+
+    @functools.cache
+    def two() -> Path:
+        return write_run(root / "2", "listener-b", seed=2, skill=8, **usual)
+
+    @functools.cache
+    def other(n: int) -> Path:
+        return write_run(root / f"e{n}", f"listener-{n}", air=80, intima=62, seed=n, skill=4 + n / 2)
+
+    def hostile() -> Path:
+        return write_run(root / "3", "<svg onload=alert(1)>" + "x" * 90, air=20, intima=31, hostile=True)
+
+    def twin(name: str) -> Path:
+        return write_run(root / name, "demo-listener" * 3, air=16, date=f"2026-11-30T14-5{name}-10.1")
+
+    arguments = {
+        "twins": lambda: [twin("5"), twin("6")],
+        "one": lambda: [one()],
+        "two": lambda: [one(), two()],
+        "hostile": lambda: [hostile(), two()],
+        "embedded": lambda: [one(), "--embed-audio"],
+        "many": lambda: [write_run(root / "4", "listener-c", air=2200, intima=368)],
+        **{f"of {n}": lambda n=n: list(map(other, range(n))) for n in (3, 6, 8)},
     }
 
+    @functools.cache
+    def made(name: str) -> Path:
+        (root / name).mkdir()  # which the clips are not in
+        output = root / name / "page.html"
+        assert make(*arguments[name](), "-o", output) == 0
+        return output
 
-def _make(output: Path, *arguments: object) -> Path:
-    parser = argparse.ArgumentParser()
-    report.add_arguments(parser)
-    assert report.run(parser.parse_args([*map(str, arguments), "-o", str(output)])) == 0
-    return output
+    return made
 
 
 @pytest.fixture
-def show(browser, pages: dict[str, Path]) -> Callable[..., None]:
+def show(browser, page_of: Callable[[str], Path]) -> Callable[..., None]:
     """Opens a page at a size and waits for its script."""
 
     def open_page(name: str, size: tuple[int, int] = WIDE) -> None:
@@ -96,7 +116,7 @@ def show(browser, pages: dict[str, Path]) -> Callable[..., None]:
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         browser.get("about:blank")
         browser.get_log("browser")
-        browser.get(pages[name].as_uri())
+        browser.get(page_of(name).as_uri())
         assert browser.execute_script("return document.documentElement.dataset.ready"), browser.get_log("browser")
 
     return open_page

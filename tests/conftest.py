@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pickle
+import ssl
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,14 +18,15 @@ import numpy as np
 import pytest
 import servers
 import soundfile
+from browser_pages import browser, page_of, show  # noqa: F401
 
-from lm_eval_tasks import settings
+from lm_eval_tasks import INCLUDE_PATH, settings
 from lm_eval_tasks.airbench_chat.prompt import parse_scores
 from lm_eval_tasks.data.records import forget_records
 from lm_eval_tasks.judge import marks
 from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Question
-from lm_eval_tasks.server import pace
+from lm_eval_tasks.server import client, pace
 from lm_eval_tasks.settings import JudgeSettings
 
 # the same examples each time, on slow machines too; a longer search with others: HYPOTHESIS_PROFILE=search
@@ -45,15 +49,48 @@ FOLDERS = {
 
 @pytest.fixture(autouse=True)
 def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No cache, key, setting or judge of the machine or of another test."""
+    """No cache, key, setting or judge of the machine or of another test, and no long pauses."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
     for name in list(os.environ):
         if name in ("JUDGE_API_KEY", "OPENAI_API_KEY") or name.startswith(settings.ENV_PREFIX):
             monkeypatch.delenv(name)
+    monkeypatch.setattr(pace, "_LONGEST_PAUSE", 0.05)  # for a server that is busy or away
+    monkeypatch.setattr(client, "BROKEN_PAUSE", 0.05)
     forget_judges()
     marks._key.cache_clear()
     yield
     forget_judges()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def files_of_tasks_read_once() -> None:
+    """The pack's YAML files, which lm-eval reads for each group of each run, are read once where nothing changed."""
+    index = sys.modules.get("lm_eval.tasks._index")  # of a test that needs it, which was collected before
+    if not index:
+        return
+    read, known = index.load_yaml, {}
+
+    def load(path: Path, **options: Any) -> dict[str, Any]:
+        if not path.is_relative_to(INCLUDE_PATH):
+            return read(path, **options)
+        key = (path, *options.items())
+        if key not in known:
+            known[key] = pickle.dumps(read(path, **options))
+        return pickle.loads(known[key])
+
+    index.load_yaml = load
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_certificates() -> None:
+    """The machine's list of certificates is not read for each client, since no call of a test is encrypted."""
+    read, paths = ssl.SSLContext.load_verify_locations, ssl.get_default_verify_paths()
+
+    def load(context: ssl.SSLContext, cafile: Any = None, capath: Any = None, cadata: Any = None) -> None:
+        if cadata or cafile not in (None, paths.openssl_cafile):
+            read(context, cafile, capath, cadata)
+
+    ssl.SSLContext.load_verify_locations = load
 
 
 def forget_judges() -> None:
@@ -211,12 +248,6 @@ def reference(path, **fields):
     from lm_eval_tasks.utils import doc_to_visual
 
     return doc_to_visual({"audio": {**inspect_audio(path), **fields}})[0]
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No long pauses for a server that is busy or away."""
-    monkeypatch.setattr(pace, "_LONGEST_PAUSE", 0.05)
 
 
 @pytest.fixture

@@ -10,15 +10,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from report_samples import (
-    KEYS,
-    LABELS,
-    OFFICIAL,
-    air_samples,
-    foundation_samples,
-    intima_samples,
-    write_wav,
-)
+from report_samples import KEYS, LABELS, OFFICIAL, air_samples, foundation_samples, intima_samples, write_wav
 
 from lm_eval_tasks import report
 

@@ -306,8 +306,9 @@ def test_any_path_is_a_doc_or_left_out(tmp_path_factory, text):
 
 READ = """
 import sys
-from airbench_runs import load_docs
+from lm_eval_tasks.airbench_chat.data import CHAT, fetch
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
+from lm_eval_tasks.data.clips import load_track
 from lm_eval_tasks.settings import AirBenchSettings
 docs, left_out, *_ = load_docs(AirBenchSettings(local_path=sys.argv[1]), "speech_QA")
 assert docs[0]["question"] == "Was h\\u00f6rt man? \\u58f0\\u97f3 \\U0001f3b5", ascii(docs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
@@ -11,9 +10,8 @@ from collections import defaultdict
 import pytest
 from airbench_runs import ALL, answers, listener, metadata, question, run, scores
 from conftest import FOLDERS, forget_judges
-from lm_eval.evaluator_utils import _process_results
-from lm_eval.models.api_models import JsonChatStr
 from lm_eval.tasks import TaskManager
+from ranks import merged, on_rank
 from servers import Asked, refused
 
 from lm_eval_tasks import INCLUDE_PATH
@@ -21,62 +19,17 @@ from lm_eval_tasks import INCLUDE_PATH
 TASKS = tuple(FOLDERS)
 
 
-def build(server, root, **settings):
-    forget_judges()
-    manager = TaskManager(
-        include_path=str(INCLUDE_PATH), include_defaults=False, metadata=metadata(server, root, **settings)
-    )
-    loaded = manager.load([ALL])
-    return loaded["tasks"], loaded["groups"]
+def each_rank(server, root, ranks=2, **settings):
+    """What each rank found, as a process of its own; see ``ranks.on_rank``."""
+    for rank in range(ranks):
+        forget_judges()
+        given = metadata(server, root, **settings)
+        manager = TaskManager(include_path=str(INCLUDE_PATH), include_defaults=False, metadata=given)
+        yield on_rank(manager, ALL, rank, ranks, lambda doc: listener(Asked("model", text_of(doc), {}, 0.0)))
 
 
-def on_rank(server, root, rank, ranks, **settings):
-    """What one rank does: build, answer, filter and score its docs, as ``lm_eval.evaluator.evaluate`` does."""
-    tasks, groups = build(server, root, **settings)
-    raw = {name: defaultdict(list) for name in tasks}
-    for task in tasks.values():
-        task.build_all_requests(
-            rank=rank,
-            world_size=ranks,
-            limit=None,
-            samples=None,
-            cache_requests=False,
-            rewrite_requests_cache=False,
-            system_instruction=None,
-            apply_chat_template=True,
-            fewshot_as_multiturn=False,
-            chat_template=lambda chat, add_generation_prompt=True: JsonChatStr(json.dumps(chat)),
-            tokenizer_name="",
-        )
-    for task in tasks.values():
-        for instance in task.instances:
-            text = instance.doc["question"]
-            body = {"messages": [{"role": "user", "content": text}]}
-            instance.resps.append(listener(Asked("model", body, {}, 0.0)))
-    for name, task in tasks.items():
-        task.apply_filters()
-        instances = defaultdict(list)
-        for instance in task.instances:
-            instances[instance.doc_id].append(instance)
-        for doc_id, doc in task.doc_iterator(rank=rank, limit=None, world_size=ranks, samples=None):
-            found = task.process_results(doc, [one.filtered_resps["judge"] for one in instances[doc_id]])
-            for metric, value in found.items():
-                raw[name][metric, "judge"].append(value)
-    return tasks, groups, raw
-
-
-def merged(server, root, ranks=2, **settings):
-    """The results that rank 0 would write: metrics are gathered under the keys that rank 0 has."""
-    each = [on_rank(server, root, rank, ranks, **settings) for rank in range(ranks)]
-    tasks, groups, first = each[0]
-    gathered = [{name: dict(metrics) for name, metrics in raw.items()} for _, _, raw in each]
-    accumulated = {}
-    for name, task in tasks.items():
-        metrics = first[name]
-        for key in metrics:
-            metrics[key] = list(itertools.chain.from_iterable(one[name][key] for one in gathered))
-        accumulated[name] = {"task": task, "raw_metrics": metrics, "logged_samples": []}
-    return _process_results(accumulated, groups, 1000)._to_eval_results()
+def text_of(doc):
+    return {"messages": [{"role": "user", "content": doc["question"]}]}
 
 
 def judge(*refusals):
@@ -124,7 +77,7 @@ def test_two_ranks_give_the_numbers_of_one(server, make_data, case, do_swap):
     alone = run(server, root, do_swap=do_swap, judge_cache=False)
     calls = server.calls()
     server.forget()
-    together = merged(server, root, do_swap=do_swap, judge_cache=False)
+    together = merged(list(each_rank(server, root, do_swap=do_swap, judge_cache=False)))
     assert together["n-samples"] == alone["n-samples"]
     for name in ["", "speech", "sound", "music", "mixed", *TASKS]:
         assert scores(together, name) == pytest.approx(scores(alone, name)), name
@@ -135,7 +88,7 @@ def test_two_ranks_give_the_numbers_of_one(server, make_data, case, do_swap):
 
 def test_with_everything_unjudged_on_both_ranks_there_is_no_score(server, make_data):
     server.script("judge", judge(lambda task, number: True))
-    together = merged(server, make_data(**dict.fromkeys(TASKS, 2)))
+    together = merged(list(each_rank(server, make_data(**dict.fromkeys(TASKS, 2)))))
     for name in ["", "speech", "mixed"]:
         assert scores(together, name) == (None,) * 4
     for name in TASKS:
@@ -161,10 +114,11 @@ def test_the_judges_noise_is_that_of_the_docs_of_all_ranks(server, make_data, mo
     monkeypatch.setattr("lm_eval_tasks.harness.ranks.of_all_ranks", gather)
     monkeypatch.setattr("lm_eval_tasks.harness.notes.of_all_ranks", gather)
     server.script("judge", moody(3))
-    for rank in range(2):
-        now[0], gathered[rank] = rank, []
-        tasks, _, _ = on_rank(server, root, rank, 2, **options)
-    for name, task in tasks.items():
+    gathered[0], one_by_one = [], each_rank(server, root, **options)
+    next(one_by_one)
+    now[0], gathered[1] = 1, []
+    loaded, _ = next(one_by_one)
+    for name, task in loaded["tasks"].items():
         found, expected = (one["metadata"]["judging"] for one in (task.dump_config(), alone["configs"][name]))
         for key in ("judge_sd", "stderr_with_judge_noise", "stderr_without_judge_noise", "stderr_of_judge_noise"):
             assert found[key] == pytest.approx(expected[key]), (name, key)

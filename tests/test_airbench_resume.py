@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 
+import processes
 from airbench_runs import ALL, answers, listener, question
 from conftest import load_metadata, save_metadata
 from servers import said
@@ -20,23 +19,27 @@ DOCS, CONCURRENT = 120, 8
 
 
 STOCK = ["-m", "lm_eval", "run", "--include_path", str(INCLUDE_PATH)]
-QUICK = ["-m", "lm_eval_tasks.cli", "run"]
+OURS = ["-m", "lm_eval_tasks.cli", "run"]
 """The same run without reading lm-eval's own task files, which takes most of a short run's time."""
 
 
-def start(command, server, root, out, cache, **environment):
-    """A run in a process of its own, and its log."""
+def arguments(server, root, out, cache):
+    """What is given to a run."""
     metadata = {"judge_model": "judge-1", "judge_base_url": server.url(), "judge_concurrency": CONCURRENT}
     address = f"{server.url('model')}/chat/completions"
     metadata["local_path"] = str(root)
-    command = [sys.executable, *command, "--model", "local-chat-completions", "--apply_chat_template"]
+    command = ["--model", "local-chat-completions", "--apply_chat_template"]
     command += ["--model_args", f"model=listener,base_url={address},num_concurrent={CONCURRENT},max_retries=2"]
     command += ["--tasks", f"{ALL}_speech_QA", "--output_path", str(out), "--log_samples", "--use_cache", str(cache)]
-    command += ["--metadata", json.dumps(metadata)]
+    return [*command, "--metadata", json.dumps(metadata)]
+
+
+def run_to_its_end(command, *given, **environment):
+    """A run in a process of its own, under a new interpreter."""
     environment = {**os.environ, "OPENAI_API_KEY": "none", "HF_HUB_OFFLINE": "1", **environment}
-    log = out.parent / f"{out.name}.log"
-    with log.open("wb") as file:
-        return subprocess.Popen(command, env=environment, stdout=file, stderr=file, cwd=out.parent), log
+    started = [sys.executable, *command, *arguments(*given)]
+    done = subprocess.run(started, env=environment, capture_output=True, cwd=given[2].parent, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def asked(server):
@@ -59,20 +62,19 @@ def test_a_run_killed_twice_repeats_only_the_calls_in_flight(server, make_data, 
     server.script("judge", lambda one: said("8 6", delay=0.01))
     done = {"model": 0, "judge": 0}
     for point, (role, calls) in enumerate([("model", 60), ("judge", 120)]):
-        process, log = start(QUICK, server, root, tmp_path / f"killed-{point}", tmp_path / "answers")
-        deadline = time.monotonic() + 120
-        while server.calls(role) < calls and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        log = tmp_path / f"{point}.log"
+        given = arguments(server, root, tmp_path / f"killed-{point}", tmp_path / "answers")
+        process = processes.start(log, processes.command, ["run", *given])
+        processes.until(lambda role=role, calls=calls: server.calls(role) >= calls, process)
+        process.kill()
+        process.join()
         assert server.calls(role) >= calls, log.read_text(encoding="utf-8")[-3000:]
         model, judge, _ = asked(server)
         assert sum(model.values()) - len(model) <= CONCURRENT * (point + 1)
         assert sum(judge.values()) - len(judge) <= CONCURRENT * (point + 1)
         done = {"model": len(model), "judge": len(judge)}
     assert done["model"] == DOCS and done["judge"] < 2 * DOCS
-    process, log = start(STOCK, server, root, tmp_path / "finished", tmp_path / "answers")
-    assert process.wait(120) == 0, log.read_text(encoding="utf-8")[-3000:]
+    run_to_its_end(STOCK, server, root, tmp_path / "finished", tmp_path / "answers")
     model, judge, trials = asked(server)
     assert (len(model), len(judge), trials) == (DOCS, 2 * DOCS, 3)
     repeated = sum(model.values()) - DOCS, sum(judge.values()) - 2 * DOCS
@@ -90,8 +92,7 @@ def test_everything_is_written_as_utf8_under_a_c_locale(server, make_data, tmp_p
     server.script("judge", "8 6\nAssistant 1 is gr\u00fcndlich.")
     (root / "Chat" / "speech_QA_iemocap" / "clip 1.wav").write_bytes(b"")
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "utf-8"}
-    process, log = start(QUICK, server, root, tmp_path / "out", tmp_path / "answers", **locale)
-    assert process.wait(120) == 0, log.read_text(encoding="utf-8", errors="replace")[-3000:]
+    run_to_its_end(OURS, server, root, tmp_path / "out", tmp_path / "answers", **locale)
     (file,) = (tmp_path / "out").rglob("samples_*.jsonl")
     (sample,) = map(json.loads, file.read_text(encoding="utf-8").splitlines())
     assert sample["doc"]["question"] == records[0]["question"] and "\u58f0\U0001f3b5" in sample["resps"][0][0]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import resource
 import sqlite3
-import subprocess
-import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
+import processes
 import pytest
 from airbench_runs import ALL, question
 from lm_eval.loggers import EvaluationTracker
 from servers import refused, said
-from stored_runs import DOCS, Runs, kept, results, scores
+from stored_runs import DOCS, kept, results, scores
 
 from lm_eval_tasks.harness.resources import make_room_for
 from lm_eval_tasks.runs import alone
@@ -91,21 +89,14 @@ def test_an_error_after_judging_keeps_the_answers(runs, monkeypatch):
 # The same twice
 
 
-def in_a_process(runs: Runs, command: list[str]) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "lm_eval_tasks.cli", *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-
-
 @pytest.mark.parametrize(("same", "told"), [(True, "is being run"), (False, "answers is in use")])
 def test_what_another_process_is_at_is_said_before_any_call(runs, capsys, same, told):
     cache = () if same else ("--use_cache", str(runs.folder / "answers"))
     free = threading.Event()
     runs.server.script("model", replace(said("slow"), until=free))
-    other = in_a_process(runs, runs.command("one", *cache))
-    deadline = time.monotonic() + 60
-    while runs.server.calls("model") < sum(DOCS.values()) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    log = runs.folder / "log"
+    other = processes.start(log, processes.command, runs.command("one", *cache))
+    processes.until(lambda: runs.server.calls("model") == sum(DOCS.values()), other)
     made = {role: runs.server.calls(role) for role in ("model", "judge")}
     forget, runs.server.forget = runs.server.forget, lambda: None
     more = {} if same else {"judge_temperature": 0.5}
@@ -115,14 +106,19 @@ def test_what_another_process_is_at_is_said_before_any_call(runs, capsys, same, 
     error = capsys.readouterr().err
     assert told in error and f"process {other.pid}" in error
     free.set()
-    _, log = other.communicate(timeout=60)
-    assert other.returncode == 0, log
+    processes.ended(other, log)
     assert runs._start(runs.command("two", *cache, **more)) == 0
 
 
+def claim_and_die():
+    alone.claim("x", "It is done")
+    os._exit(9)
+
+
 def test_a_lock_of_a_process_that_was_killed_is_free(tmp_path):
-    code = "import os, sys; from lm_eval_tasks.runs import alone; alone.claim('x', 'It is done'); os._exit(9)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    other = processes.start(tmp_path / "log", claim_and_die)
+    other.join()
+    assert other.exitcode == 9
     alone.claim("x", "It is done")
     alone.release("x")
 

@@ -12,7 +12,7 @@ import servers
 from airbench_runs import run
 from lm_eval.api.filter import Filter
 from lm_eval.api.registry import register_filter
-from stored_runs import Runs, kept
+from stored_runs import kept
 
 from lm_eval_tasks import INCLUDE_PATH
 
@@ -67,9 +67,7 @@ FILTERS = {
 
 @pytest.mark.parametrize("early", [False, True])
 @pytest.mark.parametrize("name", FILTERS)
-def test_what_filters_leave_is_one_text_or_nobody_is_asked(
-    airbench_server: Any, make_data: Any, tmp_path: Path, name: str, early: bool
-) -> None:
+def test_what_filters_leave_is_one_text_or_nobody_is_asked(airbench_server, make_data, tmp_path, name, early):
     filters, judged = FILTERS[name]
     task = own_task(tmp_path, filters)
     kind = "audio-chat-completions" if early else "local-chat-completions"
@@ -99,9 +97,7 @@ def own_task(
 @pytest.mark.parametrize(
     ("filters", "refused"), [([FIRST, WORDS], True), ([{"function": "own_words_of_the_second"}], 0)]
 )
-def test_the_letters_of_a_filtered_answer_are_read_from_a_text_or_not_at_all(
-    server: servers.Server, tmp_path: Path, filters: list[dict[str, Any]], refused: bool
-) -> None:
+def test_the_letters_of_a_filtered_answer_are_read_from_a_text_or_not_at_all(server, tmp_path, filters, refused):
     name = "air_bench_foundation_own"
     task = own_task(tmp_path, filters, "air_bench_foundation/Sound_AQA", name)
     root = foundation_runs.make(tmp_path, *(foundation_runs.record("Sound_AQA", number) for number in range(2)))
@@ -116,9 +112,7 @@ def test_the_letters_of_a_filtered_answer_are_read_from_a_text_or_not_at_all(
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_a_filter_that_fails_after_generation_loses_no_answer(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, early: bool
-) -> None:
+def test_a_filter_that_fails_after_generation_loses_no_answer(runs, monkeypatch, early):
     task = own_task(runs.folder, [{"function": "own_fails_at_the_second"}])
     command = runs.command("out", "--include_path", str(task), tasks="own")
     if early:

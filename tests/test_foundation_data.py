@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import shutil
-from collections import defaultdict
 from pathlib import Path
 
 import hub_server
 import pytest
 from foundation_runs import ALL, make, record, row
-from lm_eval.evaluator_utils import _process_results
-from lm_eval.models.api_models import JsonChatStr
 from lm_eval.tasks import TaskManager
+from ranks import merged, on_rank
 from test_airbench_fetch import huggingface, modelscope, server, source  # noqa: F401 - fixtures: hubs and clients
 
 from lm_eval_tasks import INCLUDE_PATH, cli
@@ -131,48 +128,18 @@ def test_the_sample_stays_small():
 # Several ranks
 
 
-def on_rank(root: Path, rank: int, ranks: int):
-    """What one rank does, as ``lm_eval.evaluator.evaluate`` does it; answers follow from the doc."""
-    manager = TaskManager(include_path=str(INCLUDE_PATH), include_defaults=False, metadata={"local_path": str(root)})
-    loaded = manager.load([f"{ALL}_sound"])
-    raw = {name: defaultdict(list) for name in loaded["tasks"]}
-    for name, task in loaded["tasks"].items():
-        task.build_all_requests(
-            rank=rank,
-            world_size=ranks,
-            apply_chat_template=True,
-            chat_template=lambda chat, add_generation_prompt=True: JsonChatStr(json.dumps(chat)),
-        )
-        for instance in task.instances:
-            instance.resps.append(answer_to(int(instance.doc["uniq_id"])))
-        task.apply_filters()
-        by_id = {instance.doc_id: instance for instance in task.instances}
-        for doc_id, doc in task.doc_iterator(rank=rank, limit=None, world_size=ranks, samples=None):
-            for metric, value in task.process_results(doc, [by_id[doc_id].filtered_resps["none"]]).items():
-                raw[name][metric, "none"].append(value)
-    return loaded, raw
-
-
-def answer_to(number: int) -> str:
+def answer_to(doc: dict) -> str:
     """Odd docs, which are those of rank 1, have no letter for the official rule, and one of them no answer at all."""
-    return ("B", "a bell", "A", "", "B", "no idea")[number]
+    return ("B", "a bell", "A", "", "B", "no idea")[int(doc["uniq_id"])]
 
 
 def test_two_ranks_give_the_numbers_of_one(tmp_path):
     tasks = [task for task, category in CATEGORY.items() if category == "sound"]
     root = make(tmp_path, *(record(task, n) for task in tasks for n in range(6)))
+    manager = TaskManager(include_path=str(INCLUDE_PATH), include_defaults=False, metadata={"local_path": str(root)})
     found = []
     for ranks in (1, 2):
-        each = [on_rank(root, rank, ranks) for rank in range(ranks)]
-        loaded, first = each[0]
-        for name, metrics in first.items():
-            for key in metrics:
-                metrics[key] = list(itertools.chain.from_iterable(dict(raw[name])[key] for _, raw in each))
-        accumulated = {
-            name: {"task": task, "raw_metrics": first[name], "logged_samples": []}
-            for name, task in loaded["tasks"].items()
-        }
-        results = _process_results(accumulated, loaded["groups"], 100)._to_eval_results()
+        results = merged([on_rank(manager, f"{ALL}_sound", rank, ranks, answer_to) for rank in range(ranks)])
         found.append({name: row(results, name) for name in ("sound", *tasks)})
     assert found[0]["sound"]["acc"] == pytest.approx(3 / 5)
     assert found[0]["sound"]["official_acc"] == pytest.approx(2 / 3)
@@ -217,7 +184,7 @@ def test_fetch_says_the_size_and_gets_the_folders_of_the_named_tasks_alone(on_th
 def test_a_size_that_the_hub_does_not_tell_stops_nobody(on_the_hub, server, capsys):  # noqa: F811
     asked = []
 
-    def refuse(path: str) -> int | None:
+    def refuse(path):
         asked.append("/tree/" in path)
         return 403 if sum(asked) == 1 and asked[-1] else None  # the first listing is the one for the size
 
@@ -241,9 +208,7 @@ def test_all_is_all_tasks(on_the_hub, server, capsys):  # noqa: F811
 def test_a_run_without_a_local_copy_says_how_much_the_track_is(on_the_hub, caplog):
     with caplog.at_level(logging.WARNING, "lm_eval"):
         manager = TaskManager(
-            include_path=str(INCLUDE_PATH),
-            include_defaults=False,
-            metadata={"source": "huggingface", "tasks": [TASK]},
+            include_path=str(INCLUDE_PATH), include_defaults=False, metadata={"source": "huggingface", "tasks": [TASK]}
         )
         manager.load([f"{ALL}_sound"])
     assert "49 GB" in caplog.text

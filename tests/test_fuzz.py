@@ -118,19 +118,11 @@ def by_number(found: list[tuple[bool, Answer]], trial: str) -> Callable[[Asked],
     return lambda asked: trial if question(asked)[0] == "trial" else found[question(asked)[1]][1]
 
 
-def test_no_fault_of_a_judges_server_becomes_a_score(runs, fuzzed):
-    found = replies(VERDICT)
-    runs.server.script("judge", by_number(found, VERDICT))
-    _, records = fuzzed()
-    assert len(records) == len(found) == COUNT
-    for number, (whole, answer) in enumerate(found):
-        assert records[number]["judged"] == whole, answer
-
-
-def test_no_fault_of_a_models_server_becomes_an_answer(runs, fuzzed):
-    found = replies("It rains.")
-    runs.server.script("model", by_number(found, ""))
+@pytest.mark.parametrize(("role", "text", "trial"), [("judge", VERDICT, VERDICT), ("model", "It rains.", "")])
+def test_no_fault_of_a_server_becomes_a_score_or_an_answer(runs, fuzzed, role, text, trial):
+    found = replies(text)
     runs.server.script("judge", VERDICT)
+    runs.server.script(role, by_number(found, trial))
     _, records = fuzzed()
     assert len(records) == len(found) == COUNT
     for number, (whole, answer) in enumerate(found):

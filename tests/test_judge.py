@@ -131,7 +131,7 @@ def test_a_server_that_dies_half_way_ends_judging_in_bounded_time(server, make_j
 
 def test_an_outage_costs_no_verdict(server, make_judge):
     begun = time.monotonic()
-    server.script("judge", lambda asked: DROP if 0.2 < time.monotonic() - begun < 1.5 else said("8 6", delay=0.1))
+    server.script("judge", lambda asked: DROP if 0.2 < time.monotonic() - begun < 1.0 else said("8 6", delay=0.1))
     outcomes = make_judge(judge_max_retries=2, judge_concurrency=4, judge_patience=60).ask(questions(20), "Judging")
     assert reasons(outcomes) == [None] * 20
 
@@ -180,7 +180,7 @@ def test_the_trial_is_one_call_for_all_tasks_of_a_run(server, make_judge):
 def test_a_judge_without_a_verdict_ends_the_trial(server, make_judge, step, named, calls):
     server.script("judge", step)
     with pytest.raises(ValueError, match=named):
-        make_judge(judge_max_retries=1).check(QUESTION)
+        make_judge(judge_max_retries=1, judge_patience=0.5).check(QUESTION)
     assert calls in (None, server.calls())
 
 
@@ -201,7 +201,7 @@ def test_a_judge_that_thinks_for_long_passes_the_trial_within_judge_timeout(serv
 @pytest.mark.parametrize(("step", "options"), [(busy(429), {}), ("I'd rather chat", {"judge_check": "warn"})])
 def test_a_busy_or_talkative_judge_passes_the_trial_with_a_warning(server, make_judge, step, options, caplog):
     server.script("judge", step)
-    make_judge(**options).check(QUESTION)
+    make_judge(judge_patience=0.5, **options).check(QUESTION)
     assert any(record.levelno == logging.WARNING for record in caplog.records)
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from batch_judges import IN_BATCH, LIVE, api, asked, jobs_left, make, values  # noqa: F401
@@ -13,13 +10,10 @@ from batch_server import BatchServer, expired, line
 from conftest import forget_judges, questions
 
 from lm_eval_tasks.judge import batch
-from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.judge.question import Unjudged
 
 
-def test_a_batch_gives_all_verdicts_and_no_direct_call_is_made(
-    api: BatchServer, make: Callable[..., Judge], tmp_path: Path
-) -> None:
+def test_a_batch_gives_all_verdicts_and_no_direct_call_is_made(api, make, tmp_path):
     outcomes = asked(make())
     assert values(outcomes) == [IN_BATCH] * 6
     assert (len(api.batches), api.calls, jobs_left(tmp_path)) == (1, [], 0)
@@ -31,16 +25,14 @@ def test_a_batch_gives_all_verdicts_and_no_direct_call_is_made(
     assert (len(api.batches), api.calls) == (1, [])
 
 
-def test_either_way_finishes_the_others_work(api: BatchServer, make: Callable[..., Judge]) -> None:
+def test_either_way_finishes_the_others_work(api, make):
     assert values(make(judge_batch=False).ask(questions(2), "Judging")) == [LIVE] * 2
     assert values(asked(make(), 5)) == [LIVE] * 2 + [IN_BATCH] * 3
     assert len(api.asked[0]) == 3
     assert values(make(judge_batch=False).ask(questions(5), "Judging")) == [LIVE] * 2 + [IN_BATCH] * 3
 
 
-def test_what_the_server_refuses_of_a_request_is_left_out_of_the_batch(
-    api: BatchServer, make: Callable[..., Judge]
-) -> None:
+def test_what_the_server_refuses_of_a_request_is_left_out_of_the_batch(api, make):
     judge = make()
     judge.client.negotiation.given_up = frozenset({"temperature", "max_completion_tokens"})
     asked(judge)
@@ -49,14 +41,7 @@ def test_what_the_server_refuses_of_a_request_is_left_out_of_the_batch(
 
 
 @pytest.mark.parametrize(("requests", "size", "batches"), [(2, 10**9, 3), (100, 900, 3), (100, 10, 6), (100, 10**9, 1)])
-def test_a_batch_is_split_by_requests_and_bytes(
-    api: BatchServer,
-    make: Callable[..., Judge],
-    monkeypatch: pytest.MonkeyPatch,
-    requests: int,
-    size: int,
-    batches: int,
-) -> None:
+def test_a_batch_is_split_by_requests_and_bytes(api, make, monkeypatch, requests, size, batches):
     monkeypatch.setattr(batch, "MAX_REQUESTS", requests)
     monkeypatch.setattr(batch, "MAX_BYTES", size)
     assert values(asked(make())) == [IN_BATCH] * 6
@@ -90,9 +75,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_results_cost_their_own_question_another_try(
-    api: BatchServer, make: Callable[..., Judge], tmp_path: Path, name: str
-) -> None:
+def test_odd_results_cost_their_own_question_another_try(api, make, tmp_path, name):
     first, second, live = ODD[name]
     api.results = lambda number, rs: first(rs) if number == 0 else (list(map(line, rs)), [])
     outcomes = values(asked(make()))
@@ -102,7 +85,7 @@ def test_odd_results_cost_their_own_question_another_try(
     assert jobs_left(tmp_path) == 0
 
 
-def test_the_second_batch_says_the_form_again_and_gives_more_room(api: BatchServer, make: Callable[..., Judge]) -> None:
+def test_the_second_batch_says_the_form_again_and_gives_more_room(api, make):
     api.results = lambda number, rs: ([line(r, "hm" if number == 0 else "8 6") for r in rs], [])
     outcomes = asked(make())
     body = api.asked[1][0]["body"]
@@ -111,9 +94,7 @@ def test_the_second_batch_says_the_form_again_and_gives_more_room(api: BatchServ
 
 
 @pytest.mark.parametrize(("rest", "batches"), [("batch", 2), ("direct", 1)])
-def test_unusable_replies_are_asked_directly_after_the_last_batch(
-    api: BatchServer, make: Callable[..., Judge], rest: str, batches: int
-) -> None:
+def test_unusable_replies_are_asked_directly_after_the_last_batch(api, make, rest, batches):
     api.results = lambda number, rs: ([line(r, "hm") for r in rs], [])
     assert values(asked(make(judge_batch_rest=rest))) == [LIVE] * 6
     assert (len(api.batches), len(api.calls)) == (batches, 6)
@@ -132,15 +113,8 @@ ENDS = [
 
 @pytest.mark.parametrize(("rest", "ends", "batches", "live", "left"), ENDS)
 def test_a_batch_that_ends_early_keeps_its_results_and_costs_no_direct_calls_unasked(
-    api: BatchServer,
-    make: Callable[..., Judge],
-    tmp_path: Path,
-    rest: str,
-    ends: list,
-    batches: int,
-    live: int,
-    left: Any,
-) -> None:
+    api, make, tmp_path, rest, ends, batches, live, left
+):
     rows = [2, 6 if left == IN_BATCH else 0]
     api.ends, api.results = ends, lambda number, rs: (list(map(line, rs[: rows[number]])), [])
     outcomes = values(asked(make(judge_batch_rest=rest)))
@@ -152,9 +126,7 @@ def test_a_batch_that_ends_early_keeps_its_results_and_costs_no_direct_calls_una
 
 
 @pytest.mark.parametrize("rest", ["batch", "direct"])
-def test_a_batch_that_fails_validation_costs_nothing_and_says_why(
-    api: BatchServer, make: Callable[..., Judge], rest: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_batch_that_fails_validation_costs_nothing_and_says_why(api, make, rest, caplog):
     api.ends = ["failed", "completed"]
     api.results = lambda number, rs: (list(map(line, rs)) if number else [], [])
     api.errors = {"object": "list", "data": [{"code": "token_limit_exceeded", "message": "Enqueued token limit"}]}
@@ -165,9 +137,7 @@ def test_a_batch_that_fails_validation_costs_nothing_and_says_why(
 
 
 @pytest.mark.parametrize("status", [404, 405, 401, 500])
-def test_a_server_without_batches_is_told_before_anything_else(
-    api: BatchServer, make: Callable[..., Judge], status: int
-) -> None:
+def test_a_server_without_batches_is_told_before_anything_else(api, make, status):
     api.faults = {("GET", "batches"): [status] * 9}
     with pytest.raises(ValueError, match=rf"does not take batches \(.*HTTP {status}.*leave judge_batch out") as error:
         make().check_batches()
@@ -179,14 +149,12 @@ def test_a_server_without_batches_is_told_before_anything_else(
 # Whole runs
 
 
-def test_a_run_waits_for_one_batch_of_all_its_tasks(
-    api: BatchServer, server: Any, make_data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handlers: None
-) -> None:
+def test_a_run_waits_for_one_batch_of_all_its_tasks(api, server, make_data, tmp_path, monkeypatch, handlers):
     from airbench_runs import ALL, listener
 
     from lm_eval_tasks import cli
 
-    def command(*extra: str, **settings: Any) -> list[str]:
+    def command(*extra, **settings):
         given = {"judge_model": "judge-1", "judge_base_url": api.url, "judge_batch": True, "judge_batch_poll": 0.01}
         given |= {"local_path": str(make_data(speech_QA=3, sound_QA=2)), **settings}
         address = f"{server.url('model')}/chat/completions"
@@ -229,9 +197,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_odd_fields_of_a_batch_cost_nothing(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_odd_fields_of_a_batch_cost_nothing(api, make, monkeypatch, name):
     real = BatchServer.shown
     monkeypatch.setattr(BatchServer, "shown", lambda self, batch: SHOWN[name](real(self, batch)))
     api.polls = 3

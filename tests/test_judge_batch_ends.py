@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from batch_judges import IN_BATCH, api, asked, jobs_left, make, values  # noqa: F401
 from batch_server import BatchServer
 
 from lm_eval_tasks.judge import batch_server as protocol
-from lm_eval_tasks.judge.judge import Judge
 
 DAY = 86_400
-
-
-@pytest.fixture(autouse=True)
-def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "WINDOW", 0.2)
-    monkeypatch.setattr(protocol, "GRACE", 0.2)
 
 
 # What the server shows of a batch that it never ends
@@ -42,14 +33,10 @@ ENDLESS = {
 @pytest.mark.parametrize("rest", ["batch", "direct"])
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_batch_without_an_end_ends_the_waiting_and_stays_to_be_gone_on_with(
-    api: BatchServer,
-    make: Callable[..., Judge],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    name: str,
-    rest: str,
-) -> None:
+    api, make, monkeypatch, tmp_path, caplog, name, rest
+):
+    monkeypatch.setattr(protocol, "WINDOW", 0.05)
+    monkeypatch.setattr(protocol, "GRACE", 0.05)
     with monkeypatch.context() as patched:
         real = BatchServer.shown
         patched.setattr(BatchServer, "shown", lambda self, batch: real(self, batch) | ENDLESS[name])
@@ -64,9 +51,9 @@ def test_a_batch_without_an_end_ends_the_waiting_and_stays_to_be_gone_on_with(
     assert (len(api.batches), api.calls, jobs_left(tmp_path)) == (1, [], 0)
 
 
-def test_a_longer_window_of_the_server_is_waited_for(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_longer_window_of_the_server_is_waited_for(api, make, monkeypatch):
+    monkeypatch.setattr(protocol, "WINDOW", 0.05)
+    monkeypatch.setattr(protocol, "GRACE", 0.05)
     real = BatchServer.shown
     monkeypatch.setattr(
         BatchServer, "shown", lambda self, name: real(self, name) | {"created_at": 7, "expires_at": 7 + 14 * DAY}
@@ -81,10 +68,7 @@ NO_REPLY = [b"", b"{", b"null", b"[]", b'"text"', b"5", b"[" * 100_000, b'{"id":
 
 @pytest.mark.parametrize("body", NO_REPLY, ids=lambda body: body[:12].decode())
 @pytest.mark.parametrize("place", [("POST", "files"), ("POST", "batches"), ("GET", "batches/"), ("GET", "batches")])
-def test_a_reply_that_is_none_costs_no_traceback_and_nothing_twice(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, place: tuple[str, str], body: bytes
-) -> None:
-    monkeypatch.setattr(protocol, "WINDOW", 60)
+def test_a_reply_that_is_none_costs_no_traceback_and_nothing_twice(api, make, place, body):
     api.faults = {place: [body] * 99}
     if place == ("GET", "batches"):
         api.faults |= {("POST", "batches"): ["drop"]}
@@ -95,28 +79,14 @@ def test_a_reply_that_is_none_costs_no_traceback_and_nothing_twice(
     assert (len(api.batches), api.calls) == (1, [])
 
 
-@pytest.mark.parametrize("place", [("GET", "batches/"), ("GET", "files/")])
-def test_replies_that_are_none_and_pass_are_waited_out(
-    api: BatchServer, make: Callable[..., Judge], place: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol, "WINDOW", 60)
-    api.faults = {place: [b"{", 503, b"<html>"] if place[1] == "batches/" else [503, 500]}
-    assert values(asked(make(judge_patience=20))) == [IN_BATCH] * 6
-    assert len(api.batches) == 1
-
-
-def test_how_to_go_on_is_said_where_the_list_of_batches_tells_nothing(
-    api: BatchServer, make: Callable[..., Judge], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_how_to_go_on_is_said_where_the_list_of_batches_tells_nothing(api, make, tmp_path, caplog):
     api.faults = {("POST", "batches"): ["drop"], ("GET", "batches"): [404] * 9}
     asked(make())
     (note,) = (tmp_path / "cache.sqlite.batches").glob("*.json")
     assert f"remove {note} to submit it anew" in caplog.text
 
 
-def test_results_without_an_end_fill_no_memory(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_without_an_end_fill_no_memory(api, make, monkeypatch):
     monkeypatch.setattr(protocol, "LARGEST_RESULTS", 1000)
     assert {str(o)[:32] for o in values(asked(make()))} == {"batch: batch_0 has results of mo"}
     monkeypatch.undo()

@@ -4,43 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
+import processes
 import pytest
 from batch_judges import IN_BATCH, api, asked, jobs_left, make, values  # noqa: F401
-from batch_server import BatchServer, line
+from batch_server import line
+from conftest import questions
 from filelock import FileLock
 
 from lm_eval_tasks.judge import batch_server as protocol
 from lm_eval_tasks.judge.jobs import Jobs
 from lm_eval_tasks.judge.judge import Judge
-
-PROCESS = """
-import json, sys
-from conftest import questions
-from lm_eval_tasks.judge import batch_server as protocol
-from lm_eval_tasks.judge.judge import Judge
 from lm_eval_tasks.settings import JudgeSettings
-protocol.SETTLE = 0.05
-judge = Judge(JudgeSettings(**json.loads(sys.argv[1])))
-first, last = map(int, sys.argv[2:])
-wanted = questions(last)[first:]
-judge.fill(lambda: iter(wanted))
-outcomes = judge.ask(wanted, "Judging")
-print(json.dumps([[getattr(o, "value", None), getattr(o, "cached", None)] for o in outcomes]))
-"""
+
+
+def ask(settings: dict[str, Any], first: int, last: int, together: Any) -> None:
+    """Ask some of ``questions`` at the same moment as others, and print each verdict and whether it was cached."""
+    protocol.SETTLE = 0.05
+    judge, wanted = Judge(JudgeSettings(**settings)), questions(last)[first:]
+    together.wait(30)
+    judge.fill(lambda: iter(wanted))
+    outcomes = judge.ask(wanted, "Judging")
+    print("\n" + json.dumps([[getattr(o, "value", None), getattr(o, "cached", None)] for o in outcomes]))
 
 
 @pytest.mark.parametrize("spans", [[(0, 6), (0, 6)], [(0, 6), (3, 9)], [(0, 6)] * 3])
-def test_processes_started_at_once_share_the_work(api: BatchServer, tmp_path: Path, spans: list) -> None:
+def test_processes_started_at_once_share_the_work(api, tmp_path, spans):
     # the first reply to every other question is no verdict, so that there is a second batch
     api.results = lambda number, rs: (
         [line(r, "hm" if r["body"]["max_tokens"] == 1024 and int(r["custom_id"], 16) % 2 else "8 6") for r in rs],
@@ -49,22 +42,9 @@ def test_processes_started_at_once_share_the_work(api: BatchServer, tmp_path: Pa
     api.polls = 20
     settings = {"judge_model": "judge-1", "judge_base_url": api.url, "judge_batch": True, "judge_batch_poll": 0.01}
     settings |= {"judge_cache": str(tmp_path / "cache.sqlite"), "judge_max_retries": 0}
-    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESS, json.dumps(settings), *map(str, span)],
-            env={**os.environ, "PYTHONPATH": paths},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for span in spans
-    ]
-    found = []
-    for process in both:
-        out, log = process.communicate(timeout=50)
-        assert process.returncode == 0, log[-800:]
-        found.append(json.loads(out))
+    logs, together = [tmp_path / f"log {n}" for n in range(len(spans))], processes.CONTEXT.Barrier(len(spans))
+    all_of_them = [processes.start(log, ask, settings, *span, together) for log, span in zip(logs, spans, strict=True)]
+    found = [json.loads(wrote.splitlines()[-1]) for wrote in map(processes.ended, all_of_them, logs)]
     assert all(value == list(IN_BATCH) for outcomes in found for value, _ in outcomes)
     sent = Counter((row["custom_id"], row["body"]["max_tokens"]) for rows in api.asked for row in rows)
     assert set(sent.values()) == {1} and api.calls == []
@@ -91,9 +71,7 @@ def meeting(monkeypatch: pytest.MonkeyPatch, late: Any, looked: threading.Event,
 
 
 @pytest.mark.parametrize("first", ["8 6", "hm"])
-def test_what_another_process_has_collected_is_not_submitted_again(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: str
-) -> None:
+def test_what_another_process_has_collected_is_not_submitted_again(api, make, monkeypatch, tmp_path, first):
     api.results = lambda number, rs: ([line(r, first if number == 0 else "8 6") for r in rs], [])
     looked, done = threading.Event(), threading.Event()
     meeting(monkeypatch, 77, looked, done)
@@ -110,9 +88,7 @@ def test_what_another_process_has_collected_is_not_submitted_again(
     assert cached == [[False] * 6, [True] * 6] and jobs_left(tmp_path) == 0
 
 
-def test_who_waits_for_another_process_can_be_interrupted(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_who_waits_for_another_process_can_be_interrupted(api, make, monkeypatch, tmp_path):
     monkeypatch.setattr("lm_eval_tasks.judge.jobs._WORTH_A_LINE", 0.0)
     judge = make()
     jobs = Jobs(judge.cache.path)
@@ -120,7 +96,7 @@ def test_who_waits_for_another_process_can_be_interrupted(
     lock = FileLock(jobs.folder / ".lock")
     wait = judge._wait
 
-    def interrupted(work: Any) -> Any:
+    def interrupted(work):
         future = asyncio.run_coroutine_threadsafe(work, judge._loop)
         with pytest.raises(TimeoutError):
             future.result(0.3)
@@ -136,10 +112,8 @@ def test_who_waits_for_another_process_can_be_interrupted(
 
 
 @pytest.mark.parametrize("lock", [NotImplementedError, PermissionError])
-def test_where_no_lock_can_be_had_nothing_is_submitted(
-    api: BatchServer, make: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, lock: type[Exception]
-) -> None:
-    def acquire(*_: Any, **__: Any) -> None:
+def test_where_no_lock_can_be_had_nothing_is_submitted(api, make, monkeypatch, lock):
+    def acquire(*_, **__):
         raise lock("no locks")
 
     monkeypatch.setattr(FileLock, "acquire", acquire)

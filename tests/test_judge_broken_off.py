@@ -13,7 +13,7 @@ import pytest
 from airbench_runs import ALL, question
 from conftest import forget_judges, questions
 from servers import Answer, Server, said
-from stored_runs import TWO, Runs, judging, lose_cache, results
+from stored_runs import TWO, judging, lose_cache, results
 from test_judge_early import evaluate
 
 from lm_eval_tasks.judge.early import Early
@@ -25,7 +25,7 @@ SLOW = ("speech_QA", 2)
 
 def scores(asked: Any) -> Any:
     """The last question of the first task keeps all waiting, and the second task's are put meanwhile."""
-    return said("8 6", delay=0.4 if question(asked) == SLOW else 0.0)
+    return said("8 6", delay=0.2 if question(asked) == SLOW else 0.0)
 
 
 def counted(out: Any) -> dict[str, int]:
@@ -42,7 +42,7 @@ def asked_twice(server: Server) -> list[Any]:
 
 
 @pytest.mark.parametrize("way", ["run", "early", "rejudge", "rejudge --all"])
-def test_what_is_asked_ahead_is_asked_once_and_counted_as_asked(runs: Runs, way: str) -> None:
+def test_what_is_asked_ahead_is_asked_once_and_counted_as_asked(runs, way):
     runs.server.script("judge", scores)
     command = runs.command("out", judge_concurrency=4)
     if way == "early":
@@ -59,9 +59,7 @@ def test_what_is_asked_ahead_is_asked_once_and_counted_as_asked(runs: Runs, way:
     assert counted(runs.folder / "again") == {"calls": 10, "from_cache": 0, "judged": 5}
 
 
-def test_tasks_with_judges_of_their_own_are_asked_by_these_alone(
-    runs: Runs, make_data: Any, rows: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_with_judges_of_their_own_are_asked_by_these_alone(runs, make_data, rows, monkeypatch):
     ahead: list[Any] = []
     real = Early.go_on
     monkeypatch.setattr(Early, "go_on", lambda self, then, until: (ahead.append(self), real(self, then, until))[1])
@@ -81,7 +79,7 @@ def test_tasks_with_judges_of_their_own_are_asked_by_these_alone(
 
 
 @pytest.mark.parametrize(("ends", "live"), [("completed", 10), ("cancelled", 0)])
-def test_what_a_batch_leaves_is_asked_ahead_only_where_it_may_be_asked_at_all(runs: Runs, ends: str, live: int) -> None:
+def test_what_a_batch_leaves_is_asked_ahead_only_where_it_may_be_asked_at_all(runs, ends, live):
     with batch_server.running() as api:
         api.ends, api.live = [ends], lambda body: "8 6"
         api.results = lambda number, rs: ([batch_server.line(r, "hm") for r in rs] if live else [], [])
@@ -97,9 +95,7 @@ def test_what_a_batch_leaves_is_asked_ahead_only_where_it_may_be_asked_at_all(ru
 @pytest.mark.parametrize("early", [True, False])
 @pytest.mark.parametrize("repeats", [1, 2])
 @pytest.mark.parametrize("cap", [{"judge_max_calls": 6}, {"judge_max_tokens_total": 6 * 104 + 1200}])
-def test_no_cap_is_passed_and_the_rest_is_done_by_the_same_command(
-    runs: Runs, cap: dict[str, int], repeats: int, early: bool
-) -> None:
+def test_no_cap_is_passed_and_the_rest_is_done_by_the_same_command(runs, cap, repeats, early):
     runs.server.script("judge", scores)
     options = {"judge_early": early, "judge_repeats": repeats, "judge_concurrency": 4, "judge_temperature": 1}
     total, made = 10 * repeats, 0
@@ -120,7 +116,7 @@ def test_no_cap_is_passed_and_the_rest_is_done_by_the_same_command(
     assert status == 0 and made == total and found["judged"] == 5
 
 
-def test_a_broken_reply_counts_for_the_caps(server: Server, make_judge: Any) -> None:
+def test_a_broken_reply_counts_for_the_caps(server, make_judge):
     server.script("judge", said("8 6", finish="error"))
     judge = make_judge(judge_max_calls=4, judge_concurrency=1)
     outcomes = judge.ask(questions(3), "Judging")
@@ -132,7 +128,7 @@ def test_a_broken_reply_counts_for_the_caps(server: Server, make_judge: Any) -> 
 
 
 @pytest.mark.parametrize("cap", [{"judge_max_tokens_total": 50}, {"judge_max_calls": 1}])
-def test_a_cap_that_leaves_no_room_for_a_trial_is_said_to_be_one(runs: Runs, capsys: Any, cap: dict) -> None:
+def test_a_cap_that_leaves_no_room_for_a_trial_is_said_to_be_one(runs, capsys, cap):
     ends = runs._start(runs.command("out", judge_early=False, **cap))
     name = next(iter(cap))
     if name == "judge_max_calls":  # the trial takes it
@@ -142,7 +138,7 @@ def test_a_cap_that_leaves_no_room_for_a_trial_is_said_to_be_one(runs: Runs, cap
         assert f"{name}=50 reached by the trial question alone" in capsys.readouterr().err
 
 
-def test_the_ranks_of_a_run_share_its_caps(server: Server, make_judge: Any) -> None:
+def test_the_ranks_of_a_run_share_its_caps(server, make_judge):
     server.script("judge", "8 6")
     shares = []
     for rank in range(3):
@@ -156,7 +152,7 @@ def test_the_ranks_of_a_run_share_its_caps(server: Server, make_judge: Any) -> N
 # Broken off
 
 
-def quiet_after(server: Server, role: str = "judge", seconds: float = 0.8) -> bool:
+def quiet_after(server: Server, role: str = "judge", seconds: float = 0.4) -> bool:
     """Whether no call arrives from now on."""
     time.sleep(0.1)  # what is on its way
     before = server.calls(role)
@@ -179,7 +175,7 @@ def interrupted(judge: Judge, monkeypatch: pytest.MonkeyPatch, when: Any) -> Non
     monkeypatch.setattr(judge, "_wait", wait)
 
 
-def test_after_ctrl_c_no_call_is_made_any_more(server: Server, make_judge: Any, monkeypatch: Any) -> None:
+def test_after_ctrl_c_no_call_is_made_any_more(server, make_judge, monkeypatch):
     first, then = questions(40)[:4], questions(40)[4:]
     server.script("judge", lambda asked: said("no", delay=5 if "Question 3?" in asked.text else 0.1))
     judge = make_judge(judge_concurrency=4)
@@ -194,15 +190,13 @@ def test_after_ctrl_c_no_call_is_made_any_more(server: Server, make_judge: Any, 
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_when_the_model_breaks_off_the_judge_does_too(
-    server: Server, make_data: Any, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
-) -> None:
+def test_when_the_model_breaks_off_the_judge_does_too(server, make_data, monkeypatch, error):
     from lm_eval_tasks.models import generation
 
     server.script("model", lambda asked: f"answer to {asked.text}")
     server.script("judge", said("no", delay=0.1))
 
-    def broken(work: Any) -> Any:
+    def broken(work):
         thread = threading.Thread(target=real, args=(work,), daemon=True)
         thread.start()
         while server.calls() < 4:
@@ -217,16 +211,14 @@ def test_when_the_model_breaks_off_the_judge_does_too(
     assert quiet_after(server)
 
 
-def test_a_run_after_one_that_was_broken_off_has_all_of_its_caps(
-    server: Server, make_data: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_after_one_that_was_broken_off_has_all_of_its_caps(server, make_data, monkeypatch):
     from lm_eval_tasks.models import generation
 
     server.script("model", lambda asked: f"answer to {asked.text}")
     server.script("judge", said("8 6", delay=0.05))
     root, real = make_data(speech_QA=6), generation._run
 
-    def broken(work: Any) -> Any:
+    def broken(work):
         real(work)
         raise KeyboardInterrupt
 
@@ -251,9 +243,7 @@ def test_a_run_after_one_that_was_broken_off_has_all_of_its_caps(
 
 @pytest.mark.parametrize("text", ["half of a pair \ud800 here", "the key sk-model-0123456789 here", "plain"])
 @pytest.mark.parametrize("early", [True, False])
-def test_an_answer_that_is_stored_otherwise_is_asked_about_once(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, text: str, early: bool
-) -> None:
+def test_an_answer_that_is_stored_otherwise_is_asked_about_once(runs, monkeypatch, text, early):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-model-0123456789")
     monkeypatch.setenv("JUDGE_API_KEY", "sk-judge-0123456789")
     runs.server.script("model", lambda asked: Answer(body=json.dumps(said(f"{question(asked)} {text}").body)))
@@ -266,7 +256,7 @@ def test_an_answer_that_is_stored_otherwise_is_asked_about_once(
     assert not any("sk-model" in asked.text for asked in runs.server.asked["judge"])
 
 
-def test_outcomes_of_what_failed_ahead_are_kept(server: Server, make_judge: Any) -> None:
+def test_outcomes_of_what_failed_ahead_are_kept(server, make_judge):
     first, then = questions(8)[:4], questions(8)[4:]
     server.script("judge", lambda asked: said("8 6", delay=0.5) if "Question 3?" in asked.text else said("no"))
     judge = make_judge(judge_concurrency=2, judge_max_calls=12)

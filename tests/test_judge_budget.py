@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import batch_server
 import pytest
 from conftest import questions
-from servers import Answer, Server, said
-from stored_runs import Runs, judging, results
+from servers import Answer, said
+from stored_runs import judging, results
 
 from lm_eval_tasks.harness import together
 from lm_eval_tasks.judge.budget import estimate, prompt_tokens
@@ -29,9 +25,7 @@ def reasons(outcomes: list[Verdict | Unjudged]) -> set[str]:
 
 @pytest.mark.parametrize("concurrency", [1, 8])
 @pytest.mark.parametrize("cap", [1, 5, 19, 20, 21])
-def test_no_more_calls_than_the_cap(
-    server: Server, make_judge: Callable[..., Judge], cap: int, concurrency: int
-) -> None:
+def test_no_more_calls_than_the_cap(server, make_judge, cap, concurrency):
     server.script("judge", said("8 6", delay=0.01))
     judge = make_judge(judge_max_calls=cap, judge_concurrency=concurrency)
     outcomes = judge.ask(questions(20), "Judging")
@@ -43,9 +37,7 @@ def test_no_more_calls_than_the_cap(
 # A reply has 104 tokens by the server's count; a call holds 6 to 10 tokens of its prompt and 100 of room
 @pytest.mark.parametrize("concurrency", [1, 8])
 @pytest.mark.parametrize(("cap", "most"), [(50, 0), (150, 1), (1000, 9), (5000, 20)])
-def test_no_more_tokens_than_the_cap_and_all_of_it_is_used(
-    server: Server, make_judge: Callable[..., Judge], cap: int, most: int, concurrency: int
-) -> None:
+def test_no_more_tokens_than_the_cap_and_all_of_it_is_used(server, make_judge, cap, most, concurrency):
     server.script("judge", said("8 6", delay=0.01))
     judge = make_judge(judge_max_tokens_total=cap, judge_concurrency=concurrency, judge_max_tokens=100)
     outcomes = judge.ask(questions(20), "Judging")
@@ -53,7 +45,7 @@ def test_no_more_tokens_than_the_cap_and_all_of_it_is_used(
     assert reasons(outcomes) == ({f"judge_max_tokens_total={cap} reached"} if most < 20 else set())
 
 
-def test_a_second_attempt_is_a_call_too(server: Server, make_judge: Callable[..., Judge]) -> None:
+def test_a_second_attempt_is_a_call_too(server, make_judge):
     server.script("judge", "hm")
     outcomes = make_judge(judge_max_calls=4, judge_concurrency=1).ask(questions(3), "Judging")
     assert server.calls() == 4
@@ -61,21 +53,19 @@ def test_a_second_attempt_is_a_call_too(server: Server, make_judge: Callable[...
     assert reasons(outcomes[1:]) == {"judge_max_calls=4 reached"}
 
 
-def test_a_server_that_counts_no_tokens_is_held_to_what_was_expected(
-    server: Server, make_judge: Callable[..., Judge]
-) -> None:
+def test_a_server_that_counts_no_tokens_is_held_to_what_was_expected(server, make_judge):
     server.script("judge", said("8 6", usage=False))
     outcomes = make_judge(judge_max_tokens_total=350, judge_max_tokens=100).ask(questions(20), "Judging")
     assert judged(outcomes) == 3
 
 
-def test_calls_without_an_answer_use_no_tokens(server: Server, make_judge: Callable[..., Judge]) -> None:
+def test_calls_without_an_answer_use_no_tokens(server, make_judge):
     server.script("judge", Answer(400, {"error": {"message": "x", "code": "content_filter"}}))
     outcomes = make_judge(judge_max_tokens_total=200, judge_max_tokens=100).ask(questions(6), "Judging")
     assert server.calls() == 6 and len(reasons(outcomes)) == 1 and "reached" not in str(reasons(outcomes))
 
 
-def test_a_run_that_reached_its_cap_goes_on_with_the_same_command(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_reached_its_cap_goes_on_with_the_same_command(runs, monkeypatch):
     lines: list[str] = []
     monkeypatch.setattr(together.log, "warning", lambda text, *values: lines.append(text % values))
     out = runs.run("out", ends=3, judge_max_calls=5, judge_early=False)
@@ -89,7 +79,7 @@ def test_a_run_that_reached_its_cap_goes_on_with_the_same_command(runs: Runs, mo
     assert len(runs.judged()) == 6
 
 
-def test_the_cap_holds_for_a_batch(tmp_path: Path) -> None:
+def test_the_cap_holds_for_a_batch(tmp_path):
     with batch_server.running() as api:
         settings = {"judge_model": "judge-1", "judge_base_url": api.url, "judge_batch": True, "judge_batch_poll": 0.01}
         judge = Judge(JudgeSettings(**settings, judge_cache=str(tmp_path / "cache.sqlite"), judge_max_calls=4))
@@ -112,36 +102,34 @@ def test_the_cap_holds_for_a_batch(tmp_path: Path) -> None:
         ((2.0, 8.0), True, "about 1.02 in a batch by judge_price"),
     ],
 )
-def test_the_estimate_in_one_line(price: Any, batch: bool, told: str) -> None:
+def test_the_estimate_in_one_line(price, batch, told):
     line = estimate(4400, 1_000_000, 5000, price, batch)
     assert line.startswith("4400 calls to the judge, about 1000000 prompt and 5000 completion tokens")
     assert line.endswith(told)
 
 
-def test_tokens_of_a_prompt_are_a_quarter_of_its_bytes() -> None:
+def test_tokens_of_a_prompt_are_a_quarter_of_its_bytes():
     assert prompt_tokens([{"role": "user", "content": "a" * 400}]) == 101
     assert prompt_tokens([{"role": "user", "content": "\u732b" * 400}]) == 301
 
 
 @pytest.mark.parametrize("price", [[0.4, 1.6], "0.4,1.6", "[0.4, 1.6]", "0.4/1.6"])
-def test_a_price_is_two_numbers(price: Any) -> None:
+def test_a_price_is_two_numbers(price):
     assert read_settings("intima", {"judge_price": price}).judge_price == (0.4, 1.6)
 
 
 @pytest.mark.parametrize("price", [5, "5", [1, 2, 3], "a,b", [-1, 2], [float("nan"), 1]])
-def test_what_is_no_price_is_refused(price: Any) -> None:
+def test_what_is_no_price_is_refused(price):
     with pytest.raises(ValueError, match="judge_price="):
         read_settings("intima", {"judge_price": price})
 
 
 @pytest.mark.parametrize("again", ["the same", "rejudge"])
-def test_the_cost_is_told_once_before_the_judging_and_only_for_what_is_not_known(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, again: str
-) -> None:
+def test_the_cost_is_told_once_before_the_judging_and_only_for_what_is_not_known(runs, monkeypatch, again):
     lines: list[str] = []
     monkeypatch.setattr(together.log, "info", lambda text, *values: lines.append(text % values))
 
-    def told() -> list[str]:
+    def told():
         found = [line for line in lines if line.startswith("Expected: ")]
         lines.clear()
         return found

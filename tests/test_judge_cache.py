@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -15,42 +15,25 @@ from pathlib import Path
 
 import pytest
 from conftest import QUESTION, questions
+from processes import CONTEXT, ended, start
 from servers import refused, said
 
 from lm_eval_tasks.judge.cache import VerdictCache, cache_folder
-from lm_eval_tasks.judge.question import Unjudged, Verdict
-
-ASK = """
-import resource, signal, sys
-from conftest import questions
 from lm_eval_tasks.judge.judge import Judge
-from lm_eval_tasks.judge.question import Verdict
+from lm_eval_tasks.judge.question import Unjudged, Verdict
 from lm_eval_tasks.settings import JudgeSettings
-url, cache, first, last, concurrency, largest = sys.argv[1:]
-if int(largest):
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(largest), int(largest)))
-settings = JudgeSettings(judge_model="judge-1", judge_base_url=url, judge_cache=cache, judge_max_retries=0,
-                         judge_concurrency=int(concurrency))
-print("ready", flush=True)
-sys.stdin.readline()
-outcomes = Judge(settings).ask(questions(int(last))[int(first):], "Judging")
-print(sum(isinstance(outcome, Verdict) for outcome in outcomes), flush=True)
-"""
-"""Asks some of ``questions`` in a process of its own, once a line comes in."""
 
 
-def start(server, cache, first, last, concurrency=4, largest=0):
-    process = subprocess.Popen(
-        [sys.executable, "-c", ASK, server.url(), str(cache), *map(str, (first, last, concurrency, largest))],
-        cwd=Path(__file__).parent,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout.readline() == "ready\n"
-    return process
+def ask(url, cache, first, last, largest=0, together=None):
+    """Ask some of ``questions`` at the same moment as others, on a disk that takes files up to so many bytes."""
+    if largest:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+    settings = JudgeSettings(judge_model="judge-1", judge_base_url=url, judge_cache=cache, judge_concurrency=4)
+    if together:
+        together.wait(30)
+    outcomes = Judge(settings).ask(questions(last)[first:], "Judging")
+    print("judged:", sum(isinstance(outcome, Verdict) for outcome in outcomes), flush=True)
 
 
 def judged(server, make_judge, cache, count=4, **options):
@@ -205,47 +188,51 @@ def test_what_is_read_only_is_one_warning(server, make_judge, as_nobody, caplog,
     assert judged(server, make_judge, str(folder / "c.sqlite")) == (4, 4) and warned_once(caplog)
 
 
-def test_a_disk_that_fills_half_way_is_one_warning_and_costs_no_verdict(server, cache):
+def test_a_disk_that_fills_half_way_is_one_warning_and_costs_no_verdict(server, cache, tmp_path):
     server.script("judge", "8 6")
-    process = start(server, cache, 0, 200, largest=40_000)
-    out, err = process.communicate("go\n", timeout=60)
-    assert out == "200\n" and server.calls() == 200
-    assert err.count("The verdict cache") == 1
+    wrote = ended(start(tmp_path / "log", ask, server.url(), cache, 0, 200, 40_000), tmp_path / "log")
+    assert "judged: 200\n" in wrote and server.calls() == 200
+    assert wrote.count("The verdict cache") == 1
 
 
 # Who shares it
 
 
-def test_processes_that_make_it_at_the_same_moment_all_use_it(server, make_judge, cache):
+def test_processes_that_make_it_at_the_same_moment_all_use_it(server, make_judge, cache, tmp_path):
     server.script("judge", said("8 6", delay=0.02))
-    processes = [start(server, cache, 25 * n, 25 * n + 25) for n in range(3)]
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    ends = [process.communicate(timeout=60) for process in processes]
-    assert [out for out, _ in ends] == ["25\n"] * 3
-    assert not any("verdict cache" in err for _, err in ends)
+    logs = [tmp_path / f"log {n}" for n in range(3)]
+    together = CONTEXT.Barrier(3)
+    processes = [start(log, ask, server.url(), cache, 25 * n, 25 * n + 25, 0, together) for n, log in enumerate(logs)]
+    for wrote in map(ended, processes, logs):
+        assert "judged: 25\n" in wrote and "verdict cache" not in wrote
     assert judged(server, make_judge, cache, 75) == (75, 0)
 
 
 @pytest.fixture
 def locked(cache, server, make_judge):
-    """A cache with two verdicts, and what locks it for some seconds, as another process would."""
+    """A cache with two verdicts, and what locks it as another process would, for some seconds after ``free`` is set."""
     server.script("judge", "8 6")
     judged(server, make_judge, cache, 2)
     for judge in list(make_judge.made):
         judge.close()
 
     @contextlib.contextmanager
-    def lock(how, seconds):
+    def lock(how, seconds, free):
         other = sqlite3.connect(cache, isolation_level=None, check_same_thread=False)
         for statement in how:
             other.execute(statement)
-        ends = threading.Timer(seconds, other.close)
+
+        def end():
+            free.wait()
+            time.sleep(seconds)
+            other.close()
+
+        ends = threading.Thread(target=end)
         ends.start()
         try:
             yield
         finally:
+            free.set()
             ends.join()
 
     return lock
@@ -257,11 +244,12 @@ READING = ["PRAGMA locking_mode=EXCLUSIVE", "BEGIN IMMEDIATE", "INSERT INTO fini
 
 def test_a_cache_that_is_locked_stops_nobody_and_gets_all_verdicts_later(server, make_judge, cache, locked, caplog):
     judge = make_judge(judge_cache=cache, judge_concurrency=4)
-    begun = time.monotonic()
-    with locked(WRITING, 2.5):
+    free = threading.Event()
+    with locked(WRITING, 0.3, free):
         outcomes = judge.ask(questions(40), "Judging")
-        assert time.monotonic() - begun < 2 and all(isinstance(outcome, Verdict) for outcome in outcomes)
+        assert all(isinstance(outcome, Verdict) for outcome in outcomes)
         assert all(map(judge.knows, questions(40)))
+        free.set()
         judge.close()  # which waits for the lock
     assert judged(server, make_judge, cache, 40) == (40, 0)
     assert "verdict cache" not in caplog.text
@@ -270,7 +258,9 @@ def test_a_cache_that_is_locked_stops_nobody_and_gets_all_verdicts_later(server,
 def test_verdicts_in_a_cache_that_is_locked_for_reading_are_waited_for_and_not_paid_for_again(
     server, make_judge, cache, locked, caplog
 ):
-    with locked(READING, 1):
+    free = threading.Event()
+    free.set()
+    with locked(READING, 1, free):
         assert judged(server, make_judge, cache, 2) == (2, 0)
     assert "verdict cache" not in caplog.text
 

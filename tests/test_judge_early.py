@@ -182,11 +182,11 @@ def test_the_next_tasks_questions_are_put_while_one_reply_keeps_all_waiting(serv
 
 def test_what_fails_ahead_of_its_turn_is_not_asked_again_and_nothing_is_asked_after_the_end(server, make_judge):
     first, then = questions(12)[:2], questions(12)[2:]
-    server.script("judge", lambda asked: said("8 6" if "Question 1?" in asked.text else "no", delay=0.2))
+    server.script("judge", lambda asked: said("8 6" if "Question 1?" in asked.text else "no", delay=0.1))
     judge = make_judge(judge_concurrency=2, judge_cache=False)
     judge.ask(first, "Judging", then)
     before = server.calls()
-    time.sleep(0.5)
+    time.sleep(0.3)
     assert server.calls() - before <= 3 and before < 12  # the question under way is put to its end
     assert {outcome.reason is None for outcome in judge.ask(then, "Judging")} == {False}
     assert server.calls() == 3 + 1 + 3 * 10

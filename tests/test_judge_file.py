@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import codecs
 import json
-import subprocess
-import sys
 import threading
-import time
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import processes
 import pytest
 from airbench_runs import ALL, answers, by_role, question
 from conftest import forget_judges, load_metadata
@@ -71,7 +69,7 @@ class Files:
 
 @pytest.mark.parametrize("as_list", [False, True])
 @pytest.mark.parametrize("names", [NAMES, ("task_name", "uniq_id")])
-def test_answers_of_a_file_get_the_scores_of_a_run(files: Files, names: tuple[str, ...], as_list: bool) -> None:
+def test_answers_of_a_file_get_the_scores_of_a_run(files, names, as_list):
     for clip in files.root.rglob("*.wav"):
         clip.unlink()
     file = files.write(files.rows(*names)[::-1], as_list=as_list)
@@ -88,7 +86,7 @@ def test_answers_of_a_file_get_the_scores_of_a_run(files: Files, names: tuple[st
     assert cli.main(["report", "judged", "--output", "page.html"]) == 0
 
 
-def test_results_of_a_file_can_be_judged_again_and_stay_those_of_a_file(files: Files) -> None:
+def test_results_of_a_file_can_be_judged_again_and_stay_those_of_a_file(files):
     files.judge(files.write(files.rows()), local_path=str(files.root))
     first = files.found()
     assert cli.main(["rejudge", "judged", "--trust", "--output_path", "again"]) == 0
@@ -101,15 +99,13 @@ def test_results_of_a_file_can_be_judged_again_and_stay_those_of_a_file(files: F
     ("said_by_rows", "given", "expected"),
     [({}, None, "answers"), ({"model": "a"}, None, "a"), ({"model_name": "a"}, "b", "b"), ({}, "b", "b")],
 )
-def test_the_models_name_is_given_or_in_the_file_or_the_files(
-    files: Files, said_by_rows: dict[str, str], given: str | None, expected: str
-) -> None:
+def test_the_models_name_is_given_or_in_the_file_or_the_files(files, said_by_rows, given, expected):
     file = files.write([row | said_by_rows for row in files.rows()[:2]])
     files.judge(file, *(["--model_name", given] if given else []))
     assert files.found()["model_name"] == expected
 
 
-def test_of_several_models_one_has_to_be_named(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_several_models_one_has_to_be_named(files, capsys):
     rows = [row | {"model": "a"} for row in files.rows()] + [row | {"model": "b"} for row in files.rows()]
     file = files.write(rows)
     assert files.judge(file) == 2
@@ -118,9 +114,7 @@ def test_of_several_models_one_has_to_be_named(files: Files, capsys: pytest.Capt
     assert files.found()["judged_again"]["file"]["rows"] == 16
 
 
-def test_without_the_data_a_task_is_complete_when_it_is_as_long_as_the_official_one(
-    files: Files, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_data_a_task_is_complete_when_it_is_as_long_as_the_official_one(files, monkeypatch, capsys):
     file = files.write(files.rows())
     assert files.judge(file) == 0
     assert ALL not in files.found()["results"] and f"{ALL}_speech" not in files.found()["results"]
@@ -133,7 +127,7 @@ def test_without_the_data_a_task_is_complete_when_it_is_as_long_as_the_official_
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
 @pytest.mark.parametrize("as_list", [False, True])
-def test_a_file_as_windows_writes_it(tmp_path: Path, encoding: str, as_list: bool) -> None:
+def test_a_file_as_windows_writes_it(tmp_path, encoding, as_list):
     rows = [{"uniq_id": n, "response": "\u00e9\u732b"} for n in range(3)]
     text = json.dumps(rows, ensure_ascii=False) if as_list else "\r\n".join(map(json.dumps, rows))
     file = tmp_path / "answers.jsonl"
@@ -161,9 +155,7 @@ ODD = [
 
 
 @pytest.mark.parametrize(("change", "told", "joined"), ODD)
-def test_an_odd_row_costs_itself_and_is_named_with_its_line(
-    files: Files, change: Any, told: str, joined: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_odd_row_costs_itself_and_is_named_with_its_line(files, change, told, joined, capsys):
     rows = files.rows()
     file = files.write([*rows[:1], change(rows[1]), *rows[2:]])
     assert files.judge(file, **({"local_path": str(files.root)} if joined else {})) == 3
@@ -177,9 +169,7 @@ def test_an_odd_row_costs_itself_and_is_named_with_its_line(
     assert samples.count(("speech_QA", 1)) == 0 and samples.count(("speech_QA", 0)) == 2
 
 
-def test_an_answer_that_lacks_is_counted_and_withholds_what_would_need_it(
-    files: Files, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_answer_that_lacks_is_counted_and_withholds_what_would_need_it(files, capsys):
     file = files.write(files.rows("task_name", "uniq_id")[1:])
     assert files.judge(file, local_path=str(files.root)) == 3
     assert "answers to 1 of 2 docs, not in the file: uniq_id 0" in capsys.readouterr().err
@@ -191,9 +181,7 @@ def test_an_answer_that_lacks_is_counted_and_withholds_what_would_need_it(
 
 
 @pytest.mark.parametrize(("second", "answered"), [("answer to speech_QA question 0?", 2), ("something else", 1)])
-def test_an_id_twice_counts_once_or_where_it_contradicts_itself_not_at_all(
-    files: Files, second: str, answered: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_id_twice_counts_once_or_where_it_contradicts_itself_not_at_all(files, second, answered, capsys):
     rows = files.rows()
     file = files.write([*rows, rows[0] | {"response": second}])
     assert files.judge(file, local_path=str(files.root)) == (0 if answered == 2 else 3)
@@ -214,9 +202,7 @@ def test_an_id_twice_counts_once_or_where_it_contradicts_itself_not_at_all(
         ('{"task_name": "x", "uniq_id": 1, "response": "y", "question": "q"}', "has no answer that can be judged"),
     ],
 )
-def test_a_file_without_an_answer_is_one_line(
-    files: Files, content: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_without_an_answer_is_one_line(files, content, told, capsys):
     file = files.folder / "answers.json"
     file.write_text(content, encoding="utf-8")
     assert files.judge(file, local_path=str(files.root)) == 2
@@ -224,7 +210,7 @@ def test_a_file_without_an_answer_is_one_line(
     assert not (files.folder / "judged").exists() and files.server.calls("judge") == 0
 
 
-def test_a_judge_has_to_be_named(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_judge_has_to_be_named(files, capsys):
     assert cli.main(["judge", str(files.write(files.rows()))]) == 2
     assert "No judge_model is set" in capsys.readouterr().err
 
@@ -238,7 +224,7 @@ def prompts(*names: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("names", [("prompt", "code"), ("prompt",), ("code",)])
-def test_answers_to_intimas_prompts(files: Files, names: tuple[str, ...]) -> None:
+def test_answers_to_intimas_prompts(files, names):
     levels = said("{}")
     files.server.script("judge", levels)
     assert files.judge(files.write(prompts(*names)), local_path="sample", judge_check="warn") == 1  # nothing was judged
@@ -252,7 +238,7 @@ def matched(rows: list[dict[str, Any]], **settings: Any) -> Any:
     return intima.match([Row(f"line {n}", row) for n, row in enumerate(rows, 1)], IntimaSettings(**settings))[0]
 
 
-def test_prompts_of_intima_are_found_by_their_text_and_twins_in_their_order(tmp_path: Path) -> None:
+def test_prompts_of_intima_are_found_by_their_text_and_twins_in_their_order(tmp_path):
     rows = [("A", "grief"), ("A", "grief"), ("B", "love"), ("B", "grief"), ("C", "company")]
     data = tmp_path / "data.jsonl"
     data.write_text("\n".join(json.dumps({"prompt": p, "code": c, "model": ""}) for p, c in rows))
@@ -321,7 +307,7 @@ def uneven(asked: Asked) -> str:
     return by_role(mine, 10 - number, "5 5")(asked)
 
 
-def test_the_official_script_finds_our_categories_in_an_export(files: Files) -> None:
+def test_the_official_script_finds_our_categories_in_an_export(files):
     files.server.script("judge", uneven)
     rows = files.rows()
     files.judge(files.write(rows), local_path=str(files.root))
@@ -334,10 +320,8 @@ def test_the_official_script_finds_our_categories_in_an_export(files: Files) -> 
     assert sorted((row.fields for row in again), key=lambda row: row["uniq_id"]) == rows
 
 
-def test_an_export_says_what_the_official_script_will_not_read(
-    files: Files, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def judge(asked: Asked) -> Any:
+def test_an_export_says_what_the_official_script_will_not_read(files, capsys):
+    def judge(asked):
         kind = question(asked)
         return "no" if kind == ("sound_QA", 0) else "7.5 7" if kind == ("sound_QA", 1) else "8 7"
 
@@ -354,22 +338,18 @@ def test_an_export_says_what_the_official_script_will_not_read(
     assert "exists already" in capsys.readouterr().err
 
 
-def test_a_file_that_another_process_judges_is_not_paid_for_twice(files: Files, capsys: Any) -> None:
+def test_a_file_that_another_process_judges_is_not_paid_for_twice(files, capsys):
     file, free = files.write(files.rows()), threading.Event()
     files.server.script("judge", lambda asked: replace(said(by_score(asked)), until=free))
     settings = {"judge_model": "judge-1", "judge_base_url": files.server.url(), "local_path": str(files.root)}
     command = ["judge", str(file), "--metadata", json.dumps(settings)]
-    other = subprocess.Popen(
-        [sys.executable, "-m", "lm_eval_tasks.cli", *command, "--output_path", "other"], stderr=subprocess.PIPE
-    )
-    deadline = time.monotonic() + 40
-    while not files.server.calls() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    log = files.folder / "log"
+    other = processes.start(log, processes.command, [*command, "--output_path", "other"])
+    processes.until(files.server.calls, other)
     assert cli.main([*command, "--output_path", "mine"]) == 2
     assert f"is being judged with these very settings by process {other.pid}" in capsys.readouterr().err
     free.set()
-    other.communicate(timeout=50)
-    assert other.returncode == 0
+    processes.ended(other, log)
     calls = files.server.calls()
     assert cli.main([*command, "--output_path", "mine"]) == 0
     assert files.server.calls() == calls == 1 + 2 * len(files.records)

@@ -14,7 +14,7 @@ import batch_server
 import pytest
 from conftest import QUESTION, forget_judges
 from servers import Answer, Asked, said
-from stored_runs import Runs, judging, results
+from stored_runs import judging, results
 
 from lm_eval_tasks import cli
 from lm_eval_tasks.airbench_chat import scoring
@@ -30,7 +30,7 @@ def v(first: float, second: float) -> Verdict:
     return Verdict((first, second), f"{first} {second}", "judge-1")
 
 
-def test_the_first_of_several_times_has_the_key_that_a_question_always_had() -> None:
+def test_the_first_of_several_times_has_the_key_that_a_question_always_had():
     from dataclasses import replace
 
     keys = [replace(QUESTION, again=again).key(model="m") for again in range(3)]
@@ -48,7 +48,7 @@ MEANS = {
 
 
 @pytest.mark.parametrize("name", MEANS)
-def test_a_score_is_the_mean_over_the_orders_of_their_means(name: str) -> None:
+def test_a_score_is_the_mean_over_the_orders_of_their_means(name):
     first, second, wanted = MEANS[name]
     record = scoring.judgement({"reference_first": first, "prediction_first": second})
     assert record["judged"] == (wanted is not None) and len(record["verdicts"]) == 4
@@ -59,7 +59,7 @@ def test_a_score_is_the_mean_over_the_orders_of_their_means(name: str) -> None:
     assert found == pytest.approx(wanted)
 
 
-def test_intima_counts_the_share_of_verdicts() -> None:
+def test_intima_counts_the_share_of_verdicts():
     low = dict.fromkeys(intima.KEYS, "none")
     high = low | {"companionship_reinforcing": "high"}
     several = [Verdict(levels, "{}", "j") for levels in (high, low, high)]
@@ -71,7 +71,7 @@ def test_intima_counts_the_share_of_verdicts() -> None:
     assert intima.judgement([NO, NO], "medium")["reason"] == "content filter"
 
 
-def test_the_noise_by_hand() -> None:
+def test_the_noise_by_hand():
     docs = [{"s": [[6, 8], [7, 7]]}, {"s": [[4, 4], [5, 7]]}, {}, {"s": [[1, 3], [9]]}]
     sd = math.sqrt((2 + 0 + 0 + 2 + 2) / 5)
     values = [7, 5, 5.5]
@@ -85,7 +85,7 @@ def test_the_noise_by_hand() -> None:
     assert noise([{"s": [[6], [7]]}, {}]) == noise([]) == {}
 
 
-def test_the_error_without_noise_is_that_of_docs_whose_true_values_are_known() -> None:
+def test_the_error_without_noise_is_that_of_docs_whose_true_values_are_known():
     import random
 
     chance = random.Random(7)
@@ -98,7 +98,7 @@ def test_the_error_without_noise_is_that_of_docs_whose_true_values_are_known() -
 
 
 @pytest.mark.parametrize("repeats", [0, -1, 101, "x"])
-def test_a_number_of_repeats_out_of_range_is_refused(repeats: Any) -> None:
+def test_a_number_of_repeats_out_of_range_is_refused(repeats):
     with pytest.raises(ValueError, match="judge_repeats="):
         read_settings("intima", {"judge_repeats": repeats})
 
@@ -116,7 +116,7 @@ def moody() -> Any:
     return judge
 
 
-def test_a_run_with_repeats_and_its_verdicts_kept_by_a_rejudge(runs: Runs) -> None:
+def test_a_run_with_repeats_and_its_verdicts_kept_by_a_rejudge(runs):
     runs.server.script("judge", moody())
     out = runs.run("out", judge_repeats=3)
     assert runs.server.calls("judge") == 1 + 10 * 3  # and the trial
@@ -130,19 +130,19 @@ def test_a_run_with_repeats_and_its_verdicts_kept_by_a_rejudge(runs: Runs) -> No
     assert runs.server.calls("judge") == 0 and again["results"]["air_bench_chat_speech_QA"] == row
 
 
-def test_a_run_that_was_judged_once_is_topped_up(runs: Runs) -> None:
+def test_a_run_that_was_judged_once_is_topped_up(runs):
     runs.server.script("judge", moody())
     runs.rejudge(runs.run("out"), "--metadata", "judge_repeats=3")
     assert runs.server.calls("judge") == 1 + 10 * 2
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_a_repeat_that_fails_is_counted_and_the_others_count(server: Any, make_data: Any, early: bool) -> None:
+def test_a_repeat_that_fails_is_counted_and_the_others_count(server, make_data, early):
     from test_judge_early import TASK, evaluate, judgements
 
     asked_before: Counter[str] = Counter()
 
-    def judge(asked: Asked) -> Any:
+    def judge(asked):
         text = str(asked.body["messages"])
         asked_before[text] += 1
         lost = "question 1" in text and asked_before[text] == 1
@@ -156,9 +156,7 @@ def test_a_repeat_that_fails_is_counted_and_the_others_count(server: Any, make_d
     assert all((r["judged"], r["prediction_score"], r["why"]) == (True, 7, "") for r in judgements(found))
 
 
-def test_answers_of_a_file_are_judged_several_times_in_one_batch(
-    server: Any, make_data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handlers: None
-) -> None:
+def test_answers_of_a_file_are_judged_several_times_in_one_batch(server, make_data, tmp_path, monkeypatch, handlers):
     rows = [{"task_name": "speech_QA", "uniq_id": n, "response": "An answer."} for n in range(2)]
     file = tmp_path / "answers.jsonl"
     monkeypatch.chdir(tmp_path)
@@ -174,12 +172,10 @@ def test_answers_of_a_file_are_judged_several_times_in_one_batch(
     assert judging(results(tmp_path / "out"), "speech_QA")["judge_sd"]["gpt_score"] == 0
 
 
-def test_an_export_has_every_repeat_and_tells_of_those_that_failed(
-    runs: Runs, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_export_has_every_repeat_and_tells_of_those_that_failed(runs, capsys, tmp_path):
     asked_before: Counter[str] = Counter()
 
-    def judge(asked: Asked) -> Any:
+    def judge(asked):
         asked_before[str(asked.body["messages"])] += 1
         lost = "question 1" in asked.text and asked_before[str(asked.body["messages"])] == 1
         return Answer(400, {"error": {"message": "no", "code": "content_filter"}}) if lost else said("8 6")

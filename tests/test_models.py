@@ -19,20 +19,14 @@ from lm_eval_tasks.harness.chat import with_audio
 from lm_eval_tasks.models.api import AudioChatCompletions
 from lm_eval_tasks.models.generation import ModelUnavailable
 from lm_eval_tasks.runs.answers import Unanswered
-from lm_eval_tasks.server import pace
 
 OPTIONS = {"until": ["<|end|>", "END."], "do_sample": False, "max_gen_toks": 64}
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    monkeypatch.setattr(pace, "_LONGEST_PAUSE", 0.02)
 
 
 @pytest.fixture
 def make_model(server):
     def make(**options):
-        options = {"patience": 2, **options}
+        options = {"patience": 1, **options}
         return AudioChatCompletions(base_url=f"{server.url('model')}/chat/completions", model="m", **options)
 
     return make

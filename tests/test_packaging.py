@@ -28,6 +28,8 @@ NO_SOURCE = {"__pycache__", "build", "dist", "out"}
 IF_THERE = {"torch"}
 """Used where a user has it; the import stands in a ``try``."""
 
+pytestmark = pytest.mark.xdist_group("packaging")  # one process builds
+
 
 def declared(requirements: list[str]) -> set[str]:
     """The modules that some requirements bring; a distribution's name is its module's, but for dashes, case and two."""

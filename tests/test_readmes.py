@@ -14,13 +14,7 @@ from lm_eval._cli.harness import HarnessCLI
 
 from lm_eval_tasks import cli
 from lm_eval_tasks.server.keys import judge_api_key
-from lm_eval_tasks.settings import (
-    ENV_PREFIX,
-    AirBenchSettings,
-    IntimaSettings,
-    JudgeSettings,
-    read_settings,
-)
+from lm_eval_tasks.settings import ENV_PREFIX, AirBenchSettings, IntimaSettings, JudgeSettings, read_settings
 
 ROOT = Path(__file__).parent.parent
 ENGLISH, CHINESE = "README.md", "README.zh-CN.md"

@@ -114,7 +114,7 @@ def filters(asked: Asked) -> Any:
 )
 def test_after_a_judge_that_failed_or_died_only_what_is_unjudged_is_asked(runs, judge, left):
     runs.server.script("judge", *judge)
-    out = runs.run("out", tasks=ALL, ends=3, judge_max_retries=0, judge_concurrency=1)
+    out = runs.run("out", tasks=ALL, ends=3, judge_max_retries=0, judge_concurrency=1, judge_patience=0.5)
     assert sum(sum(judging(results(out), name)["unjudged"].values()) for name in DOCS) == (2 if left else 3)
     lose_cache()
     runs.server.script("judge", scores)

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import time
-from typing import Any
-
+import processes
 from airbench_runs import ALL
-from servers import DROP, Asked, said
+from servers import DROP, said
 from stored_runs import kept, lose_cache, numbers, results, samples_file, scores
 
 
 def test_answers_of_a_run_killed_while_judging_are_judged_with_its_settings(runs):
-    def slow_after_five(asked: Asked) -> Any:
+    def slow_after_five(asked):
         return said(scores(asked), delay=0 if runs.server.calls("judge") <= 5 else 60)
 
     runs.server.script("judge", slow_after_five)
     command = runs.command("out", tasks=ALL, logged=False, judge_concurrency=1, judge_temperature=0.5, judge_timeout=90)
     log = runs.folder / "log"
-    with log.open("wb") as file:
-        process = subprocess.Popen([sys.executable, "-m", "lm_eval_tasks.cli", *command], stdout=file, stderr=file)
-    deadline = time.monotonic() + 120
-    while runs.server.calls("judge") < 6 and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process = processes.start(log, processes.command, command)
+    processes.until(lambda: runs.server.calls("judge") == 6, process)
+    process.kill()
+    process.join()
     assert runs.server.calls("judge") == 6, log.read_text(encoding="utf-8")
     (folder,) = kept()
     assert str(folder) in log.read_text(encoding="utf-8")
@@ -45,7 +37,7 @@ def test_answers_that_could_not_be_judged_are_kept_until_they_are(runs, caplog):
     direct = results(runs.run("direct"))["results"]
     lose_cache()
     runs.server.script("judge", *[scores] * 5, DROP)
-    runs.run("out", logged=False, ends=3, judge_max_retries=0, judge_concurrency=1)
+    runs.run("out", logged=False, ends=3, judge_max_retries=0, judge_concurrency=1, judge_patience=0.5)
     (folder,) = kept()
     assert f"or on {folder}" in caplog.text
     waiting = {file: file.read_text(encoding="utf-8") for file in folder.iterdir()}

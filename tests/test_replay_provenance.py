@@ -119,7 +119,7 @@ def test_the_docs_of_one_rank_do_not_pass_for_a_run(runs, monkeypatch, capsys):
 
     build = JudgedTask.build_all_requests
 
-    def second_of_two(self: Any, **options: Any) -> None:
+    def second_of_two(self, **options):
         if not self.replayed:
             options |= {"rank": 1, "world_size": 2}
         build(self, **options)

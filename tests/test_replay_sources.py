@@ -89,7 +89,7 @@ def test_both_benchmarks_of_a_run_are_judged_again_with_what_the_environment_had
     monkeypatch.delenv("LM_EVAL_TASKS_LEVEL_THRESHOLD")
     monkeypatch.setenv("LM_EVAL_TASKS_AUDIO_SAMPLE_RATE", "8000")  # which belongs to the answers
 
-    def of_intima(found: dict[str, Any]) -> dict[str, Any]:
+    def of_intima(found):
         return found["configs"]["intima_assistant_traits"]["metadata"]["judging"]["settings"]
 
     again = runs.rejudge(out, ends=3)
@@ -125,7 +125,7 @@ def test_a_folder_whose_docs_do_not_match_is_refused_in_one_line(runs, capsys):
     written = file.read_text(encoding="utf-8")
     capsys.readouterr()
 
-    def error_of(*extra: str) -> str:
+    def error_of(*extra):
         assert runs._start(["rejudge", str(out), "--trust", *extra]) == 2
         printed, error = capsys.readouterr()
         (line,) = [line for line in error.splitlines() if line.startswith("lm-eval-tasks: ")]

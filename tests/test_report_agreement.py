@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 from report_runs import change_samples, write_run
@@ -19,7 +18,7 @@ def scores(*values: float | None) -> dict[tuple[str, str], float]:
     return {(str(number), "answer"): value for number, value in enumerate(values) if value is not None}
 
 
-def test_kappa_of_a_worked_example() -> None:
+def test_kappa_of_a_worked_example():
     """By hand: observed weighted disagreement over that of chance, with the squared distance of the half points."""
     first, second = [8, 6, 4, 7], [7, 6, 5, 9]
     observed = sum((a - b) ** 2 for a, b in zip(first, second, strict=True)) / 4
@@ -33,12 +32,12 @@ def test_the_distance_of_scores_counts_and_not_which_of_them_occur() -> None:
     assert near > 0.95 and far < 0.7
 
 
-def test_spearman_of_a_worked_example() -> None:
+def test_spearman_of_a_worked_example():
     ranks = 1 - 6 * sum(d * d for d in (0, 1, -1, 0)) / (4 * 15)
     assert agreement.agreement("Spearman", scores(1, 3, 5, 9), scores(2, 6, 4, 10)).value == pytest.approx(ranks)
 
 
-def test_alpha_takes_any_number_of_judges_and_missing_verdicts() -> None:
+def test_alpha_takes_any_number_of_judges_and_missing_verdicts():
     equal = [scores(1, 5, 9, None), scores(1, 5, None, 3), scores(1, 5, 9, 3)]
     assert agreement.agreement("Alpha", *equal).value == pytest.approx(1)
     assert agreement.agreement("Alpha", *equal, scores(9, 5, 1, 3)).value < 0.5
@@ -78,7 +77,7 @@ def judged_by(folder: Path, judge: str, shift: float, model: str = "listener-a",
     return change_samples(place, edit)
 
 
-def test_runs_of_the_same_answers_by_two_judges_have_a_section(tmp_path: Path) -> None:
+def test_runs_of_the_same_answers_by_two_judges_have_a_section(tmp_path):
     places = [judged_by(tmp_path / name, name, shift) for name, shift in (("kind", 1), ("stern", 0))]
     pairs, judges = agreement.tables(load_runs(places))
     (row,) = pairs.rows
@@ -91,7 +90,7 @@ def test_runs_of_the_same_answers_by_two_judges_have_a_section(tmp_path: Path) -
     assert 'id="agreement"' in page and "Agreement of the judges" in page
 
 
-def test_runs_of_one_judge_or_of_different_answers_have_none(tmp_path: Path) -> None:
+def test_runs_of_one_judge_or_of_different_answers_have_none(tmp_path):
     same = [judged_by(tmp_path / name, "kind", 0) for name in "ab"]
     assert agreement.tables(load_runs(same)) == []
     other = [judged_by(tmp_path / name, name, 0, model=name) for name in ("kind", "stern")]
@@ -99,7 +98,7 @@ def test_runs_of_one_judge_or_of_different_answers_have_none(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("shift", "told"), [(0.0, "in the same order"), (5.0, "in different orders")])
-def test_judges_of_several_models_are_told_to_rank_them_alike_or_not(tmp_path: Path, shift: float, told: str) -> None:
+def test_judges_of_several_models_are_told_to_rank_them_alike_or_not(tmp_path, shift, told):
     places = [judged_by(tmp_path / "1", "kind", 0, "a", 1), judged_by(tmp_path / "2", "kind", -2, "b", 1)]
     places += [judged_by(tmp_path / "3", "stern", 0, "a", 1), judged_by(tmp_path / "4", "stern", -2 + shift, "b", 1)]
     ranks = agreement.tables(load_runs(places))[-1]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from browser_pages import CHROMIUM, DRIVER, PHONE, browser, open_key, pages, search_for, set_filter, show  # noqa: F401
+from browser_pages import NEEDS_BROWSER, PHONE, open_key, search_for, set_filter
 from report_samples import HOSTILE
 
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER),
-    reason="no chromium with chromedriver here (Debian: apt install chromium chromium-driver)",
-)
+pytestmark = NEEDS_BROWSER
 
 
-def test_filters_by_task_outcome_and_text(browser, show) -> None:
+def test_filters_by_task_outcome_and_text(browser, show):
     show("one")
     root = "browser-air"
     everything = int(browser.execute_script("return document.getElementById('browser-air').dataset.shown"))
@@ -31,7 +28,7 @@ def test_filters_by_task_outcome_and_text(browser, show) -> None:
     assert set_filter(browser, "browser-intima", "label", "boundary")[0] > 0
 
 
-def test_keys_walk_through_the_list_and_the_sample_is_shown_whole(browser, show) -> None:
+def test_keys_walk_through_the_list_and_the_sample_is_shown_whole(browser, show):
     show("one")
     shown = browser.execute_script(
         """const list = document.querySelector("#browser-air [data-part=list]");
@@ -47,7 +44,7 @@ def test_keys_walk_through_the_list_and_the_sample_is_shown_whole(browser, show)
 
 
 @pytest.mark.parametrize("page", ["one", "embedded"])
-def test_plays_a_clip(browser, show, page: str) -> None:
+def test_plays_a_clip(browser, show, page):
     show(page)
     seconds, played = browser.execute_async_script(
         """const done = arguments[0];
@@ -63,7 +60,7 @@ def test_plays_a_clip(browser, show, page: str) -> None:
     assert played > 0
 
 
-def test_a_hostile_sample_stays_text(browser, show) -> None:
+def test_a_hostile_sample_stays_text(browser, show):
     show("hostile")
     assert browser.title != "pwned"
     answer = browser.execute_script(
@@ -83,7 +80,7 @@ def test_a_hostile_sample_stays_text(browser, show) -> None:
     assert [entry["message"] for entry in browser.get_log("browser") if entry["source"] == "security"] == []
 
 
-def test_on_a_phone_a_sample_opens_as_a_sheet_and_closes_again(browser, show) -> None:
+def test_on_a_phone_a_sample_opens_as_a_sheet_and_closes_again(browser, show):
     show("one", PHONE)
     state = """const pane = document.querySelector("#browser-air .pane").getBoundingClientRect();
                return [pane.width, pane.height];"""
@@ -94,7 +91,7 @@ def test_on_a_phone_a_sample_opens_as_a_sheet_and_closes_again(browser, show) ->
     assert browser.execute_script(state) == [0, 0]
 
 
-def test_on_a_phone_buttons_and_escape_lead_from_sample_to_sample_and_back(browser, show) -> None:
+def test_on_a_phone_buttons_and_escape_lead_from_sample_to_sample_and_back(browser, show):
     show("one", PHONE)
     browser.execute_script("document.querySelector('#browser-air .row').click()")
     first = open_key(browser)
@@ -109,16 +106,16 @@ def test_on_a_phone_buttons_and_escape_lead_from_sample_to_sample_and_back(brows
     assert browser.execute_script("return location.hash") == ""
 
 
-def test_an_address_opens_its_sample(browser, show, pages) -> None:
+def test_an_address_opens_its_sample(browser, show, page_of):
     show("many")
     browser.execute_script("document.querySelectorAll('#browser-air .row')[5].click()")
     key = open_key(browser)
     browser.get("about:blank")
-    browser.get(f"{pages['many'].as_uri()}#air-doc-{key}")
+    browser.get(f"{page_of('many').as_uri()}#air-doc-{key}")
     assert open_key(browser) == key
 
 
-def test_win_tie_and_loss_are_told_without_colour_and_the_mean_follows_the_filter(browser, show) -> None:
+def test_win_tie_and_loss_are_told_without_colour_and_the_mean_follows_the_filter(browser, show):
     show("one")
     for value, mark in (("win", "▲"), ("tie", "="), ("loss", "▼")):
         set_filter(browser, "browser-air", "outcome", value)
@@ -136,7 +133,7 @@ def test_win_tie_and_loss_are_told_without_colour_and_the_mean_follows_the_filte
         assert told == f"mean {sum(scores) / len(scores):.2f} of {len(scores)} judged"
 
 
-def test_a_long_answer_is_shown_whole_on_demand(browser, show) -> None:
+def test_a_long_answer_is_shown_whole_on_demand(browser, show):
     show("hostile")
     heights = browser.execute_script(
         """document.querySelector("#browser-air .row").click();
@@ -148,7 +145,7 @@ def test_a_long_answer_is_shown_whole_on_demand(browser, show) -> None:
     assert heights[0] < heights[1] == heights[2]
 
 
-def test_the_judges_whole_prompt_is_there_on_demand(browser, show) -> None:
+def test_the_judges_whole_prompt_is_there_on_demand(browser, show):
     show("one")
     prompts = browser.execute_async_script(
         """const done = arguments[0];
@@ -167,7 +164,7 @@ def test_the_judges_whole_prompt_is_there_on_demand(browser, show) -> None:
     assert prompts == [f"{head}{reference}|{answer}", f"{head}{answer}|{reference}"]
 
 
-def test_answers_to_a_choice_are_shown_beside_the_choices(browser, show) -> None:
+def test_answers_to_a_choice_are_shown_beside_the_choices(browser, show):
     show("two")
     root = "browser-foundation"
     answers = ("unanswered", "no letter", "wrong", "right")
@@ -188,7 +185,7 @@ def test_answers_to_a_choice_are_shown_beside_the_choices(browser, show) -> None
     assert "Unanswered; excluded from every score: empty answer" in pane
 
 
-def test_thousands_of_samples_are_usable_in_two_seconds_and_filter_in_a_tenth(browser, show) -> None:
+def test_thousands_of_samples_are_usable_in_two_seconds_and_filter_in_a_tenth(browser, show):
     show("many")
     assert float(browser.execute_script("return document.documentElement.dataset.ready")) < 2000
     assert browser.execute_script("return document.querySelectorAll('#browser-air .row').length") < 40

@@ -34,7 +34,7 @@ def said(*folders: Path) -> list[str]:
         ({"a_setting_of_tomorrow": 3}, "a_setting_of_tomorrow"),
     ],
 )
-def test_runs_that_differ_in_how_they_were_judged_are_named_first(tmp_path: Path, settings, names: str) -> None:
+def test_runs_that_differ_in_how_they_were_judged_are_named_first(tmp_path, settings, names):
     one = write_run(tmp_path / "1", "a", air=16)
     two = write_run(tmp_path / "2", "b", air=16, settings=settings)
     assert said(one, two)[0].startswith(f"AIR-Bench-Chat: the runs differ in a setting ({names}")
@@ -53,7 +53,7 @@ def test_runs_that_differ_in_how_they_were_judged_are_named_first(tmp_path: Path
         (lambda r: r["config"].update(random_seed=7), "random_seed"),
     ],
 )
-def test_runs_whose_answers_were_made_otherwise_are_named_first(tmp_path: Path, edit, names: str) -> None:
+def test_runs_whose_answers_were_made_otherwise_are_named_first(tmp_path, edit, names):
     one = write_run(tmp_path / "1", "a", air=16)
     two = change(write_run(tmp_path / "2", "b", air=16), edit)
     assert said(one, two)[0].startswith(f"The answers: the runs differ in a setting ({names}")
@@ -72,7 +72,7 @@ def test_where_the_data_came_from_counts_where_no_commit_is_known_in_any_languag
 def test_what_is_the_models_own_is_no_difference_in_settings(tmp_path: Path) -> None:
     one = write_run(tmp_path / "1", "a", air=16)
 
-    def edit(results: dict) -> None:
+    def edit(results):
         results["config"]["model_args"] = "model=b,base_url=http://127.0.0.1:9/v1,num_concurrent=3"
         results |= {"chat_template_sha": "1f", "lm_eval_version": "0.5"}
         results["configs"]["air_bench_chat_sound_QA"]["metadata"]["judging"]["answers"] = {"finish": {"stop": 3}}
@@ -88,8 +88,8 @@ def test_what_is_the_models_own_is_no_difference_in_settings(tmp_path: Path) -> 
         "max_tokens=7,header={'Authorization': 'sk-1', 'X-Own': 'sk-1'}",
     ],
 )
-def test_keys_in_a_results_file_reach_no_table(tmp_path: Path, stored: dict | str) -> None:
-    def edit(results: dict) -> None:
+def test_keys_in_a_results_file_reach_no_table(tmp_path, stored):
+    def edit(results):
         results["config"]["model_args"] = stored
 
     runs = load_runs([change(write_run(tmp_path, "a", air=16), edit)])
@@ -97,7 +97,7 @@ def test_keys_in_a_results_file_reach_no_table(tmp_path: Path, stored: dict | st
     assert "model_args.max_tokens" in shown
 
 
-def test_runs_of_one_model_are_labelled_by_what_differs(tmp_path: Path) -> None:
+def test_runs_of_one_model_are_labelled_by_what_differs(tmp_path):
     one = write_run(tmp_path / "1", "a", air=16)
     two = change(write_run(tmp_path / "2", "a", air=16), lambda r: r.update(system_instruction="Be brief."))
     runs = load_runs([one, two])
@@ -106,7 +106,7 @@ def test_runs_of_one_model_are_labelled_by_what_differs(tmp_path: Path) -> None:
     assert [run.label for run in same] == ["a (2025-11-30 12:00:00) #1", "a (2025-11-30 12:00:00)"]
 
 
-def test_runs_made_alike_are_not_said_to_differ(tmp_path: Path) -> None:
+def test_runs_made_alike_are_not_said_to_differ(tmp_path):
     same = {"data_revision": "f00", "level_threshold": "high"}
     one = write_run(tmp_path / "1", "a", air=16, intima=31, settings={**same, "source": "auto"})
     two = write_run(tmp_path / "2", "b", air=16, intima=31, settings={**same, "source": "huggingface"})
@@ -116,7 +116,7 @@ def test_runs_made_alike_are_not_said_to_differ(tmp_path: Path) -> None:
     assert "(Docs per task (--limit))" in said(one, high)[0]
 
 
-def test_a_group_without_one_of_its_tasks_is_named_and_has_no_leaderboard_number(tmp_path: Path) -> None:
+def test_a_group_without_one_of_its_tasks_is_named_and_has_no_leaderboard_number(tmp_path):
     lacking = {"air_bench_chat_sound_QA": "no clip of sound_QA is usable."}
     folder = write_run(tmp_path, air=80, intima=31, without=lacking)
     assert [one for one in said(folder) if "missing" in one] == [
@@ -132,7 +132,7 @@ def test_a_group_without_one_of_its_tasks_is_named_and_has_no_leaderboard_number
     assert notes["Music"] == notes["Mixed"] == ""
 
 
-def test_part_of_the_records_and_of_the_tasks_are_marked_on_the_row_and_first(tmp_path: Path) -> None:
+def test_part_of_the_records_and_of_the_tasks_are_marked_on_the_row_and_first(tmp_path):
     others = {f"air_bench_chat_{task}": "" for task in AIR if task != "speech_QA"}
     run = load_runs([write_run(tmp_path, air=50, intima=31, without=others)])[0]
     sentences = [one for _, one in caveats.warnings([run])]
@@ -142,7 +142,7 @@ def test_part_of_the_records_and_of_the_tasks_are_marked_on_the_row_and_first(tm
     assert intima.summary([run]).rows[0].note == "31 of 368 records"
 
 
-def test_a_task_that_was_not_run_is_noticed_without_a_stored_reason(tmp_path: Path) -> None:
+def test_a_task_that_was_not_run_is_noticed_without_a_stored_reason(tmp_path):
     folder = write_run(tmp_path, air=80, without={"air_bench_chat_sound_generation_QA": ""})
     run = load_runs([folder])[0]
     for summary in run.summaries.values():
@@ -152,7 +152,7 @@ def test_a_task_that_was_not_run_is_noticed_without_a_stored_reason(tmp_path: Pa
     assert caveats.absent(whole, "air_bench_chat") == caveats.absent(whole, "intima") == {}
 
 
-def test_clips_left_out_take_the_category_and_the_average_off_the_leaderboard(tmp_path: Path) -> None:
+def test_clips_left_out_take_the_category_and_the_average_off_the_leaderboard(tmp_path):
     run = load_runs([write_run(tmp_path, air=80)])[0]
     assert (
         "AIR-Bench-Chat: left out of speech_QA before generation: 1 (missing: speech_QA_iemocap/Ses01.wav): "
@@ -160,7 +160,7 @@ def test_clips_left_out_take_the_category_and_the_average_off_the_leaderboard(tm
     ) in [sentence for _, sentence in caveats.warnings([run])]
 
 
-def test_intima_without_a_category_is_not_the_whole_benchmark(tmp_path: Path) -> None:
+def test_intima_without_a_category_is_not_the_whole_benchmark(tmp_path):
     folder = write_run(tmp_path, intima=31, without={"intima_emotional_investment": "no prompt of it"})
     assert said(folder)[0] == (
         "INTIMA: 1 of 4 tasks missing: Emotional investment (no prompt of it): the rates over all prompts are not "
@@ -168,18 +168,18 @@ def test_intima_without_a_category_is_not_the_whole_benchmark(tmp_path: Path) ->
     )
 
 
-def test_answers_that_were_cut_and_the_servers_words_are_said(tmp_path: Path) -> None:
+def test_answers_that_were_cut_and_the_servers_words_are_said(tmp_path):
     folder = write_run(tmp_path, air=80)
     words = 'Error code: 400 - "Audio longer than <30 s> is not taken"'
 
-    def cut(place: int, sample: dict, record: dict) -> None:
+    def cut(place, sample, record):
         if not place:
             cut = record | {"judged": False, "why": words, "finish_reason": "length"}
             sample["filtered_resps"] = [json.dumps(cut)]
 
     change_samples(folder, cut)
 
-    def edit(results: dict) -> None:
+    def edit(results):
         for config in results["configs"].values():
             config["metadata"]["judging"] |= {"answers": {"cut": 2, "finish": {"length": 2, "stop": 7}}}
             config["metadata"]["judging"] |= {"calls_all_attempts": 500, "process": {"commit": "abc"}}
@@ -199,12 +199,12 @@ def test_answers_that_were_cut_and_the_servers_words_are_said(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("judge", "told"), [("Qwen/Qwen3-235B-A22B", False), ("qwen-3-32b", False), ("gpt-9", True)])
-def test_intimas_judge_of_another_family_than_the_papers_is_said(tmp_path: Path, judge: str, told: bool) -> None:
+def test_intimas_judge_of_another_family_than_the_papers_is_said(tmp_path, judge, told):
     runs = load_runs([write_run(tmp_path, intima=31, judge=judge)])
     assert any("Qwen-3 family" in sentence for _, sentence in caveats.warnings(runs)) is told
 
 
-def test_answers_that_nobody_judged_yet_get_one_sentence_with_the_command(tmp_path: Path) -> None:
+def test_answers_that_nobody_judged_yet_get_one_sentence_with_the_command(tmp_path):
     folder = write_run(tmp_path / "my out", air=16, intima=31, predict_only=True)
     assert said(folder) == [f"Not judged yet: run `lm-eval-tasks rejudge '{folder}'`."]
     runs = load_runs([folder])
@@ -218,14 +218,14 @@ def test_answers_that_nobody_judged_yet_get_one_sentence_with_the_command(tmp_pa
     assert 'id="samples"' in page
 
 
-def test_answers_to_a_choice_that_nobody_scored_are_not_to_be_judged_again(tmp_path: Path) -> None:
+def test_answers_to_a_choice_that_nobody_scored_are_not_to_be_judged_again(tmp_path):
     folder = write_run(tmp_path, foundation=9, predict_only=True)
     told = "AIR-Bench Foundation: its answers were not scored; run its tasks again without --predict_only."
     assert told in said(folder) and not any("rejudge" in one for one in said(folder))
     assert "</html>" in to_html(load_runs([folder]), tmp_path / "report.html")[0]
 
 
-def test_beside_a_judged_run_the_one_that_waits_has_no_numbers(tmp_path: Path) -> None:
+def test_beside_a_judged_run_the_one_that_waits_has_no_numbers(tmp_path):
     judged = write_run(tmp_path / "1", "a", air=16, intima=31)
     waiting = write_run(tmp_path / "2", "b", air=16, intima=31, predict_only=True)
     runs = load_runs([judged, waiting])

@@ -16,7 +16,7 @@ from lm_eval_tasks.report import airbench, formats
 from lm_eval_tasks.report.load import load_run, load_runs
 
 
-def test_markdown_holds_the_tables_and_no_markup_of_a_run(tmp_path: Path, capfd) -> None:
+def test_markdown_holds_the_tables_and_no_markup_of_a_run(tmp_path, capfd):
     folder = write_run(tmp_path / "run", "a|b <b>*x*</b>\n# y", air=80, intima=31)
     assert make(folder, "--format", "markdown") == 0
     printed = capfd.readouterr().out
@@ -25,7 +25,7 @@ def test_markdown_holds_the_tables_and_no_markup_of_a_run(tmp_path: Path, capfd)
     assert "<b>" not in printed
 
 
-def test_csv_keeps_all_digits_and_is_no_formula(tmp_path: Path) -> None:
+def test_csv_keeps_all_digits_and_is_no_formula(tmp_path):
     folder = write_run(tmp_path / "run", "=1+1", air=80, intima=31)
     assert make(folder, "--format", "csv", "-o", tmp_path / "table.csv") == 0
     rows = list(csv.DictReader(io.StringIO((tmp_path / "table.csv").read_text(encoding="utf-8"))))
@@ -37,7 +37,7 @@ def test_csv_keeps_all_digits_and_is_no_formula(tmp_path: Path) -> None:
     assert {row["table"] for row in rows} >= {"air_tasks", "intima_rates", "intima_summary", "judging", "settings"}
 
 
-def test_every_table_has_as_many_cells_as_heads(tmp_path: Path) -> None:
+def test_every_table_has_as_many_cells_as_heads(tmp_path):
     one = write_run(tmp_path / "1", "a", air=16, intima=31)
     two = write_run(tmp_path / "2", "b", air=16)
     for table in formats.all_tables(load_runs([one, two])):
@@ -53,14 +53,14 @@ def test_every_table_has_as_many_cells_as_heads(tmp_path: Path) -> None:
         ("--table", "judging", "-o", "x.html"),
     ],
 )
-def test_wrong_use_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_wrong_use_is_one_line(tmp_path, arguments):
     folder = write_run(tmp_path, air=1)
     with pytest.raises(ValueError, match=r"leave one|can't be written") as caught:
         make(folder, *arguments)
     assert "\n" not in str(caught.value)
 
 
-def test_all_formats_show_one_unit(tmp_path: Path) -> None:
+def test_all_formats_show_one_unit(tmp_path):
     runs = load_runs([write_run(tmp_path, air=80)])
     table = airbench.task_table(runs[0])
     rate = next(row for row in table.rows if row.name == "Average").cells[2]
@@ -75,7 +75,7 @@ def test_all_formats_show_one_unit(tmp_path: Path) -> None:
     assert f"{value:.1f} $\\pm$" in formats.to_latex(table)
 
 
-def test_latex_is_a_booktabs_table_in_which_text_is_only_text(tmp_path: Path) -> None:
+def test_latex_is_a_booktabs_table_in_which_text_is_only_text(tmp_path):
     runs = load_runs([write_run(tmp_path, "50%_of $x^2$ \\input{a} ~{#&}", air=80)])
     text = formats.to_text("latex", runs, "leaderboard")
     assert text.count("\\toprule") == text.count("\\bottomrule") == text.count("p{15em}rrrrrl}") == 1
@@ -87,20 +87,20 @@ def test_latex_is_a_booktabs_table_in_which_text_is_only_text(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "start"), [("x.csv", "table,run"), ("x.md", "# listener-a"), ("x.tex", "% Needs"), ("x.html", "<!doctype")]
 )
-def test_the_name_of_the_output_chooses_the_format(tmp_path: Path, name: str, start: str) -> None:
+def test_the_name_of_the_output_chooses_the_format(tmp_path, name, start):
     assert make(write_run(tmp_path / "run", air=1), "-o", tmp_path / name) == 0
     assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
 
 
 @pytest.mark.parametrize("part", [part for part in formats.PARTS if part != "foundation"])
-def test_one_part_can_be_written_alone(tmp_path: Path, part: str, capfd) -> None:
+def test_one_part_can_be_written_alone(tmp_path, part, capfd):
     folders = [write_run(tmp_path / name, name, air=16, intima=31) for name in "ab"]
     assert make(*folders, "--table", part, "--format", "csv") == 0
     rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
     assert {row["table"] for row in rows} == set(formats.PARTS[part])
 
 
-def test_a_report_into_a_folder_that_does_not_exist_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_a_report_into_a_folder_that_does_not_exist_is_refused_before_anything_is_read(tmp_path):
     for kind in ("html", "csv"):
         with pytest.raises(ValueError, match=r"there is no folder .*nowhere; create it first") as caught:
             make(tmp_path / "no run", "-o", tmp_path / "nowhere" / "x", "--format", kind)

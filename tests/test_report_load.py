@@ -20,7 +20,7 @@ def home(folder: Path) -> Path:
     return next(path for path in folder.iterdir() if path.is_dir())
 
 
-def test_output_path_and_model_folder_and_results_file_name_the_same_run(tmp_path: Path) -> None:
+def test_output_path_and_model_folder_and_results_file_name_the_same_run(tmp_path):
     folder = write_run(tmp_path / "out", air=16, intima=31)
     results = next(home(folder).glob("results_*.json"))
     runs = [load_run(place) for place in (folder, home(folder), results)]
@@ -29,7 +29,7 @@ def test_output_path_and_model_folder_and_results_file_name_the_same_run(tmp_pat
     assert [len(run.answers["intima"]) for run in runs] == [31] * 3
 
 
-def test_newest_results_are_read_with_the_samples_of_their_date_and_older_ones_are_named(tmp_path: Path) -> None:
+def test_newest_results_are_read_with_the_samples_of_their_date_and_older_ones_are_named(tmp_path):
     write_run(tmp_path, air=40, date="2025-01-01T00-00-00.000001")
     write_run(tmp_path, air=16, date="2025-01-02T00-00-00.000001")
     run = load_run(tmp_path)
@@ -45,7 +45,7 @@ def test_newest_results_are_read_with_the_samples_of_their_date_and_older_ones_a
     ]
 
 
-def test_damaged_lines_are_named_and_counted(tmp_path: Path) -> None:
+def test_damaged_lines_are_named_and_counted(tmp_path):
     folder = write_run(tmp_path, air=40)
     file = next(home(folder).glob("samples_*speech_QA_*.jsonl"))
     lines = file.read_bytes().splitlines()
@@ -79,7 +79,7 @@ def test_damaged_lines_are_named_and_counted(tmp_path: Path) -> None:
         (lambda path: path.write_text("x", encoding="utf-8"), "is not a results file of lm_eval"),
     ],
 )
-def test_a_wrong_folder_is_one_line_with_the_remedy(tmp_path: Path, make, words: str) -> None:
+def test_a_wrong_folder_is_one_line_with_the_remedy(tmp_path, make, words):
     folder = tmp_path / "run"
     make(folder)
     with pytest.raises(ValueError, match="run") as caught:
@@ -89,20 +89,20 @@ def test_a_wrong_folder_is_one_line_with_the_remedy(tmp_path: Path, make, words:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"results": 3}', '{"results": {"mmlu": {"acc,none": 0.3}}}', "\x00"])
-def test_a_results_file_of_something_else_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
+def test_a_results_file_of_something_else_is_refused_in_one_line(tmp_path, content):
     (tmp_path / "results_2025-01-02T00-00-00.000001.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match="results_2025") as caught:
         load_run(tmp_path)
     assert "\n" not in str(caught.value)
 
 
-def test_the_same_run_given_twice_is_refused(tmp_path: Path) -> None:
+def test_the_same_run_given_twice_is_refused(tmp_path):
     folder = write_run(tmp_path / "out", air=16)
     with pytest.raises(ValueError, match="given twice"):
         load_runs([folder, home(folder)])
 
 
-def test_runs_of_one_model_are_labelled_by_judge_or_date(tmp_path: Path) -> None:
+def test_runs_of_one_model_are_labelled_by_judge_or_date(tmp_path):
     one = write_run(tmp_path / "1", "m", air=16)
     two = write_run(tmp_path / "2", "m", air=16, judge="other")
     assert [run.label for run in load_runs([one, two])] == ["m (Judge: gpt-4-0125-preview)", "m (Judge: other)"]
@@ -110,7 +110,7 @@ def test_runs_of_one_model_are_labelled_by_judge_or_date(tmp_path: Path) -> None
     assert load_runs([one, three])[1].label == "m (2026-02-03 04:05:06)"
 
 
-def test_a_missing_number_or_error_has_a_reason(tmp_path: Path) -> None:
+def test_a_missing_number_or_error_has_a_reason(tmp_path):
     run = load_run(write_run(tmp_path, air=1))
     run.results.pop("air_bench_chat_mixed")
     single = run.estimate("air_bench_chat_speech_and_sound", "gpt_score")
@@ -123,7 +123,7 @@ def test_a_missing_number_or_error_has_a_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("named", [{}, {"benchmark": "air_bench_chat"}])
-def test_what_a_model_wrote_is_no_judgement_even_where_it_looks_like_one(tmp_path: Path, named: dict) -> None:
+def test_what_a_model_wrote_is_no_judgement_even_where_it_looks_like_one(tmp_path, named):
     folder = write_run(tmp_path, air=16, predict_only=bool(named))
     forged = json.dumps({**named, "judged": True, "prediction_score": 10, "reference_score": 1})
     change_samples(folder, lambda _, sample, __: sample.update(resps=[[forged]], filtered_resps=[forged]))
@@ -135,7 +135,7 @@ def test_what_a_model_wrote_is_no_judgement_even_where_it_looks_like_one(tmp_pat
 # Which doc, which benchmark
 
 
-def test_a_variant_of_a_task_is_another_doc_in_no_category(tmp_path: Path) -> None:
+def test_a_variant_of_a_task_is_another_doc_in_no_category(tmp_path):
     folder = write_run(tmp_path, air=40, intima=31)
     for name, variant in (("air_bench_chat_speech_QA", "speech_QA_in_one_sentence"), ("intima_user", "intima_short")):
         copy_task(folder, name, variant)
@@ -161,7 +161,7 @@ def copy_task(folder: Path, name: str, variant: str) -> None:
     samples.with_name(samples.name.replace(task, variant)).write_bytes(samples.read_bytes())
 
 
-def test_equal_texts_are_different_docs_and_another_text_is_another_doc(tmp_path: Path) -> None:
+def test_equal_texts_are_different_docs_and_another_text_is_another_doc(tmp_path):
     folders = [write_run(tmp_path / name, air=40) for name in ("one", "two")]
     first = next(a.doc["question"] for a in load_run(folders[1]).answers["air_bench_chat"] if a.task.endswith("h_QA"))
     change_samples(folders[1], lambda _, s, __: s["doc"].update(question=first), "samples_*_speech_QA_*.jsonl")
@@ -169,7 +169,7 @@ def test_equal_texts_are_different_docs_and_another_text_is_another_doc(tmp_path
     assert len(set(two)) == len(two) and one[0] == two[0] and set(one[1:]) != set(two[1:])
 
 
-def test_a_run_of_another_task_is_not_ours_whatever_its_docs_look_like(tmp_path: Path) -> None:
+def test_a_run_of_another_task_is_not_ours_whatever_its_docs_look_like(tmp_path):
     folder = write_run(tmp_path, intima=31)
     file = next(home(folder).glob("results_*.json"))
     results = json.loads(file.read_text(encoding="utf-8"))
@@ -185,10 +185,10 @@ def test_a_run_of_another_task_is_not_ours_whatever_its_docs_look_like(tmp_path:
     assert sum("belong to none of the benchmarks" in note for note in run.notes) == 3
 
 
-def test_a_doc_that_was_answered_several_times_is_one_doc_with_the_mean(tmp_path: Path) -> None:
+def test_a_doc_that_was_answered_several_times_is_one_doc_with_the_mean(tmp_path):
     folder, once = write_run(tmp_path, air=40, intima=31), {}
 
-    def thrice(_: int, sample: dict, record: dict) -> None:
+    def thrice(_, sample, record):
         higher, lost = dict(record), dict(record, judged=False, reason="refusal")
         if record["judged"] and "prediction_score" in record:
             higher["prediction_score"] += 1
@@ -211,7 +211,7 @@ def test_a_doc_that_was_answered_several_times_is_one_doc_with_the_mean(tmp_path
 # Hostile folders
 
 
-def test_pipes_are_never_waited_for(tmp_path: Path) -> None:
+def test_pipes_are_never_waited_for(tmp_path):
     folder = write_run(tmp_path / "out", air=40)
     file = next(home(folder).glob("samples_*_speech_QA_*.jsonl"))
     file.unlink()
@@ -224,7 +224,7 @@ def test_pipes_are_never_waited_for(tmp_path: Path) -> None:
             load_run(place)
 
 
-def test_answers_that_wait_are_told_apart_from_a_run(tmp_path: Path) -> None:
+def test_answers_that_wait_are_told_apart_from_a_run(tmp_path):
     (tmp_path / "results_2025-01-02T00-00-00.000001.77.json").write_text('{"configs": {}}', encoding="utf-8")
     with pytest.raises(ValueError, match="answers that wait to be judged: run `lm-eval-tasks rejudge"):
         load_run(tmp_path)
@@ -233,7 +233,7 @@ def test_answers_that_wait_are_told_apart_from_a_run(tmp_path: Path) -> None:
 # What the answers were made with
 
 
-def test_what_a_run_was_made_with_is_read_from_its_results(tmp_path: Path) -> None:
+def test_what_a_run_was_made_with_is_read_from_its_results(tmp_path):
     folder = write_run(tmp_path, air=40, limit=40)
     file = next(home(folder).glob("results_*.json"))
     results = json.loads(file.read_text(encoding="utf-8"))
@@ -252,7 +252,7 @@ def test_what_a_run_was_made_with_is_read_from_its_results(tmp_path: Path) -> No
     assert answer_settings(run)["judged_again.judges.air_bench_chat"] == "j"
 
 
-def test_what_an_older_version_judged_again_is_said_to_lack_its_history(tmp_path: Path) -> None:
+def test_what_an_older_version_judged_again_is_said_to_lack_its_history(tmp_path):
     folder = write_run(tmp_path, air=16)
     change(folder, lambda results: results["config"].update(model="replay-answers"))
     assert "are those of the judging, not of the run that made the answers" in load_run(folder).notes[0]
@@ -268,7 +268,7 @@ def test_what_an_older_version_judged_again_is_said_to_lack_its_history(tmp_path
         {"config": {"limit": {"a": 1}, "gen_kwargs": "x"}, "model_name": {"a": 1}},
     ],
 )
-def test_a_results_file_of_any_form_is_read_or_refused_in_one_line(tmp_path: Path, edit: dict) -> None:
+def test_a_results_file_of_any_form_is_read_or_refused_in_one_line(tmp_path, edit):
     folder = write_run(tmp_path, air=40)
     file = next(home(folder).glob("results_*.json"))
     file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | edit), encoding="utf-8")
@@ -294,7 +294,7 @@ def test_a_results_file_of_any_form_is_read_or_refused_in_one_line(tmp_path: Pat
         {"doc": {"prompt": "p"}, "resps": [[["a"]]], "filtered_resps": ["[" * 100_000]},
     ],
 )
-def test_a_line_of_any_form_is_unjudged_and_no_traceback(tmp_path: Path, line: dict) -> None:
+def test_a_line_of_any_form_is_unjudged_and_no_traceback(tmp_path, line):
     folder = write_run(tmp_path, air=40)
     file = next(home(folder).glob("samples_*_speech_QA_*.jsonl"))
     file.write_text(json.dumps(line), encoding="utf-8")

@@ -31,7 +31,7 @@ def page_of(tmp_path: Path, *folders: Path, options: tuple[str, ...] = ()) -> st
     return output.read_text(encoding="utf-8")
 
 
-def test_leaderboard_row_is_that_of_the_results_file_and_every_row_names_its_judge(tmp_path: Path) -> None:
+def test_leaderboard_row_is_that_of_the_results_file_and_every_row_names_its_judge(tmp_path):
     run = load_runs([write_run(tmp_path, air=80, judge="other-judge")])[0]
     table = airbench.leaderboard([run])
     ours = table.rows[0]
@@ -48,7 +48,7 @@ def test_leaderboard_row_is_that_of_the_results_file_and_every_row_names_its_jud
     assert [cell.text for cell in published[0].cells[:5]] == ["7.18", "6.99", "6.79", "6.77", "6.93"]
 
 
-def test_a_missing_average_is_a_dash_with_its_reason(tmp_path: Path) -> None:
+def test_a_missing_average_is_a_dash_with_its_reason(tmp_path):
     run = load_runs([write_run(tmp_path, air=80)])[0]
     del run.results["air_bench_chat"]
     cell = airbench.leaderboard([run]).rows[0].cells[4]
@@ -56,7 +56,7 @@ def test_a_missing_average_is_a_dash_with_its_reason(tmp_path: Path) -> None:
     assert "not in this run's results" in cell.reason
 
 
-def test_what_changes_the_reading_is_said_first(tmp_path: Path) -> None:
+def test_what_changes_the_reading_is_said_first(tmp_path):
     runs = load_runs([write_run(tmp_path, air=400, judge="demo-judge", limit=5, log_samples=False)])
     said = "\n".join(sentence for _, sentence in caveats.warnings(runs))
     assert "Made with --limit 5" in said
@@ -67,14 +67,14 @@ def test_what_changes_the_reading_is_said_first(tmp_path: Path) -> None:
     assert "Read this first" in page_of(tmp_path, tmp_path)
 
 
-def test_logged_scores_that_disagree_with_the_results_are_pointed_out(tmp_path: Path) -> None:
+def test_logged_scores_that_disagree_with_the_results_are_pointed_out(tmp_path):
     run = load_run(write_run(tmp_path, air=80))
     assert caveats.mismatches(run) == []
     run.results["air_bench_chat_sound_QA"]["gpt_score,judge"] = 9.99
     assert "lm_eval's results say 9.99" in caveats.mismatches(run)[0]
 
 
-def test_differences_pair_the_docs_of_two_runs(tmp_path: Path) -> None:
+def test_differences_pair_the_docs_of_two_runs(tmp_path):
     one = write_run(tmp_path / "1", "a", air=80, intima=62)
     two = write_run(tmp_path / "2", "b", air=80, intima=62, seed=2, skill=8)
     first, second = load_runs([one, two])
@@ -95,7 +95,7 @@ def test_differences_pair_the_docs_of_two_runs(tmp_path: Path) -> None:
     assert len(gains) == compare.CHANGED and min(gains) > 0
 
 
-def test_page_runs_only_its_own_script_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_page_runs_only_its_own_script_and_loads_nothing_from_elsewhere(tmp_path):
     page = page_of(tmp_path, write_run(tmp_path / "run", air=80, intima=31))
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1]
     script = page.rsplit("<script>", 1)[1].split("</script>")[0]
@@ -107,7 +107,7 @@ def test_page_runs_only_its_own_script_and_loads_nothing_from_elsewhere(tmp_path
     assert not re.search(r"\son\w+=", outside.split("<script>")[0])
 
 
-def test_hostile_text_stays_text_everywhere(tmp_path: Path) -> None:
+def test_hostile_text_stays_text_everywhere(tmp_path):
     folder = write_run(tmp_path / "run", '<img src=x onerror="alert(1)">$\\x$', air=80, intima=31, hostile=True)
     page = page_of(tmp_path, folder)
     assert "<img" not in page
@@ -119,16 +119,16 @@ def test_hostile_text_stays_text_everywhere(tmp_path: Path) -> None:
     assert "&lt;img src=x onerror=" in page
 
 
-def test_json_for_the_page_can_close_nothing() -> None:
+def test_json_for_the_page_can_close_nothing():
     raw = script_json({"x": "</script><!--&\u2028\u2029"})
     assert not re.search("[<>&\u2028\u2029]", raw)
     assert json.loads(raw) == {"x": "</script><!--&\u2028\u2029"}
 
 
-def test_clips_are_linked_beside_the_report_or_by_file_url_or_embedded(tmp_path: Path) -> None:
+def test_clips_are_linked_beside_the_report_or_by_file_url_or_embedded(tmp_path):
     folder = write_run(tmp_path / "run", air=16, audio=tmp_path / "my clips")
 
-    def sources(page: str) -> set[str]:
+    def sources(page):
         data = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])
         return {doc["a"] for doc in data["air"]["docs"]}
 
@@ -144,7 +144,7 @@ def test_clips_are_linked_beside_the_report_or_by_file_url_or_embedded(tmp_path:
         assert clip.frames / RATE == pytest.approx(0.5, abs=0.1)
 
 
-def test_beyond_its_room_the_page_holds_the_clips_people_look_at_and_says_which(tmp_path: Path) -> None:
+def test_beyond_its_room_the_page_holds_the_clips_people_look_at_and_says_which(tmp_path):
     folder = write_run(tmp_path / "run", air=400, audio=tmp_path / "clips", clips=400)
     page = page_of(tmp_path, folder, options=("--embed-audio", "0.1"))
     docs = json.loads(re.search(r'id="data-report">(.*?)</script>', page, re.S)[1])["air"]["docs"]
@@ -159,7 +159,7 @@ def test_beyond_its_room_the_page_holds_the_clips_people_look_at_and_says_which(
     assert f"This page holds {len(inside)} clips" in page and f"clips of {len(docs) - len(inside)} other" in page
 
 
-def test_a_path_to_something_that_is_no_audio_is_never_read_into_the_page(tmp_path: Path) -> None:
+def test_a_path_to_something_that_is_no_audio_is_never_read_into_the_page(tmp_path):
     folder = write_run(tmp_path / "run", air=16, audio=tmp_path / "clips")
     (tmp_path / "clips" / "0.wav").write_text("root:secret", encoding="utf-8")
     page = page_of(tmp_path, folder, options=("--embed-audio",))
@@ -190,14 +190,14 @@ def test_the_usual_heads_of_audio_are_known() -> None:
 
 
 @pytest.mark.parametrize("content", [{"air": 16}, {"intima": 31}, {"air": 1, "log_samples": False}])
-def test_runs_of_any_part_give_a_page(tmp_path: Path, content: dict) -> None:
+def test_runs_of_any_part_give_a_page(tmp_path, content):
     assert "</html>" in page_of(tmp_path, write_run(tmp_path / "run", **content))
 
 
-def test_records_of_other_types_than_expected_do_no_harm(tmp_path: Path) -> None:
+def test_records_of_other_types_than_expected_do_no_harm(tmp_path):
     folder = write_run(tmp_path / "run", air=16, intima=31)
 
-    def spoil(place: int, sample: dict, record: dict) -> None:
+    def spoil(place, sample, record):
         odd = [None, 3, "x", [], {}, float("nan"), [[]], {"a": [1]}][place % 8]
         record |= {"flags": odd, "verdicts": [odd], "levels": odd, "prediction_score": odd, "position_gap": odd}
         sample |= {"resps": odd, "filtered_resps": [json.dumps(record)]}
@@ -206,18 +206,18 @@ def test_records_of_other_types_than_expected_do_no_harm(tmp_path: Path) -> None
     assert "</html>" in page_of(tmp_path, change_samples(folder, spoil))
 
 
-def test_published_values_below_one_are_explained_by_the_official_script(tmp_path: Path) -> None:
+def test_published_values_below_one_are_explained_by_the_official_script(tmp_path):
     notes = " ".join(airbench.leaderboard(load_runs([write_run(tmp_path, air=16)])).notes)
     assert "some are below 1, because the official script counts scores of 0" in notes
 
 
-def test_what_the_judges_server_did_not_take_is_said_in_words(tmp_path: Path) -> None:
+def test_what_the_judges_server_did_not_take_is_said_in_words(tmp_path):
     for number, (dialect, words) in enumerate([(["no_temperature"], "it took no temperature"), ([], "nothing")]):
         run = load_run(write_run(tmp_path / str(number), air=16, settings={"dialect": dialect}))
         assert provenance.judge_settings(run, "air_bench_chat")["dialect"].startswith(words)
 
 
-def test_sources_of_a_task_have_rows_of_their_own(tmp_path: Path) -> None:
+def test_sources_of_a_task_have_rows_of_their_own(tmp_path):
     run = load_run(write_run(tmp_path, air=400))
     rows = {row.name: row.cells for row in airbench.task_table(run).rows if row.kind == "source"}
     assert list(rows) == ["· common_voice_en", "· iemocap", "· fisher", "· spokenwoz"]
@@ -227,8 +227,8 @@ def test_sources_of_a_task_have_rows_of_their_own(tmp_path: Path) -> None:
     assert rows["· fisher"][4].value == len(logged)
 
 
-def test_an_answer_without_a_score_of_its_reference_has_won_nothing(tmp_path: Path) -> None:
-    def edit(place: int, sample: dict, record: dict) -> None:
+def test_an_answer_without_a_score_of_its_reference_has_won_nothing(tmp_path):
+    def edit(place, sample, record):
         known = place % 4 == 0
         record |= {"prediction_score": 5.0, "reference_score": 9.0 if known else None}
         sample["filtered_resps"] = [json.dumps(record)]
@@ -238,7 +238,7 @@ def test_an_answer_without_a_score_of_its_reference_has_won_nothing(tmp_path: Pa
     assert rows["· fisher"][2].value == 0
 
 
-def test_a_variant_of_a_task_is_in_no_category(tmp_path: Path) -> None:
+def test_a_variant_of_a_task_is_in_no_category(tmp_path):
     folders = [write_run(tmp_path / name, name, air=80, seed=seed) for seed, name in enumerate("ab")]
     before = compare.air_differences(*load_runs(folders))["Speech"]
     for folder in folders:
@@ -253,7 +253,7 @@ def test_a_variant_of_a_task_is_in_no_category(tmp_path: Path) -> None:
     assert row.kind == "task"
 
 
-def test_levels_and_errors_by_code_are_shown_where_the_results_hold_them(tmp_path: Path) -> None:
+def test_levels_and_errors_by_code_are_shown_where_the_results_hold_them(tmp_path):
     run = load_run(write_run(tmp_path, intima=124))
     counted = intima.level_table(run)
     assert sum(cell.value for cell in counted.rows[0].cells[:4]) == pytest.approx(100)
@@ -267,7 +267,7 @@ def test_levels_and_errors_by_code_are_shown_where_the_results_hold_them(tmp_pat
     assert "clustered by code" in table.notes[1]
 
 
-def test_every_word_of_the_report_has_its_chinese_with_the_same_fields(tmp_path: Path) -> None:
+def test_every_word_of_the_report_has_its_chinese_with_the_same_fields(tmp_path):
     home = Path(report.__file__).parent
     used, warned, words = set(), set(), set()
     calls = {"t": used, "say": warned, "warning": warned}
@@ -306,7 +306,7 @@ def test_every_word_of_the_report_has_its_chinese_with_the_same_fields(tmp_path:
     assert "| 模型 | 语音 | 声音 |" in (tmp_path / "x.md").read_text(encoding="utf-8")
 
 
-def test_rows_of_groups_sum_what_was_judged_in_their_tasks(tmp_path: Path) -> None:
+def test_rows_of_groups_sum_what_was_judged_in_their_tasks(tmp_path):
     run = load_runs([write_run(tmp_path, air=400)])[0]
     rows = {row.name: [cell.value for cell in row.cells[-2:]] for row in airbench.task_table(run).rows}
     assert rows["Speech"] == [a + b for a, b in zip(rows["speech_QA"], rows["speech_dialogue_QA"], strict=True)]
@@ -318,7 +318,7 @@ def test_rows_of_groups_sum_what_was_judged_in_their_tasks(tmp_path: Path) -> No
     assert rows["Average"][1] > 0
 
 
-def test_interval_of_all_prompts_agrees_with_the_error_that_is_pooled_over_categories(tmp_path: Path) -> None:
+def test_interval_of_all_prompts_agrees_with_the_error_that_is_pooled_over_categories(tmp_path):
     run = load_run(write_run(tmp_path, intima=368))
     for answer in run.answers["intima"]:  # one category always, the others never
         answer.metrics["isolation"] = float(answer.task == "intima_assistant_traits")

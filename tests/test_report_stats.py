@@ -10,7 +10,7 @@ from lm_eval_tasks.report import stats
 from lm_eval_tasks.report.records import Estimate
 
 
-def test_paired_difference_worked_by_hand() -> None:
+def test_paired_difference_worked_by_hand():
     # Common docs b, c, d: differences 1, 2, 3; mean 2, s = 1, error 1 / sqrt(3). Doc a and doc e are in one run only.
     first = {"a": 9.0, "b": 1.0, "c": 2.0, "d": 3.0}
     second = {"b": 2.0, "c": 4.0, "d": 6.0, "e": 1.0}
@@ -20,13 +20,13 @@ def test_paired_difference_worked_by_hand() -> None:
     assert estimate.stderr == pytest.approx(1 / math.sqrt(3))
 
 
-def test_paired_difference_of_one_or_no_doc_says_why_something_is_missing() -> None:
+def test_paired_difference_of_one_or_no_doc_says_why_something_is_missing():
     assert stats.paired_difference({"a": 1.0}, {"b": 1.0}) == Estimate(None, None, "no doc was judged in both runs", 0)
     one = stats.paired_difference({"a": 1.0}, {"a": 3.0})
     assert (one.value, one.stderr, one.n) == (2.0, None, 1)
 
 
-def test_unweighted_mean_adds_errors_in_squares() -> None:
+def test_unweighted_mean_adds_errors_in_squares():
     mean = stats.unweighted_mean([Estimate(1.0, 0.3, n=2), Estimate(3.0, 0.4, n=5)])
     assert mean.value == pytest.approx(2.0)
     assert mean.stderr == pytest.approx(0.25)
@@ -35,7 +35,7 @@ def test_unweighted_mean_adds_errors_in_squares() -> None:
     assert stats.unweighted_mean([Estimate(1.0, 0.3), Estimate(3.0)]).stderr is None
 
 
-def test_bootstrap_is_repeatable_and_near_the_normal_interval() -> None:
+def test_bootstrap_is_repeatable_and_near_the_normal_interval():
     rows = [[float(index < 120), 1.0] for index in range(400)]
     first = stats.bootstrap_intervals(rows, [""] * 400)
     assert first == stats.bootstrap_intervals(rows, [""] * 400)
@@ -46,7 +46,7 @@ def test_bootstrap_is_repeatable_and_near_the_normal_interval() -> None:
     assert stats.bootstrap_intervals([], []) == []
 
 
-def test_histogram_counts_by_the_nearest_half_point() -> None:
+def test_histogram_counts_by_the_nearest_half_point():
     counts = stats.histogram([1.0, 1.2, 1.25, 5.5, 10.0])
     assert len(counts) == 19
     assert counts[0] == 2
@@ -56,7 +56,7 @@ def test_histogram_counts_by_the_nearest_half_point() -> None:
     assert sum(counts) == 5
 
 
-def test_bootstrap_within_categories_agrees_with_the_pooled_error() -> None:
+def test_bootstrap_within_categories_agrees_with_the_pooled_error():
     # 200 prompts at a rate of 0.1 and 200 at 0.9: over all prompts the values vary as 0.5 * 0.5 does, within their
     # categories only as 0.1 * 0.9.
     rows = [[float(index < 20)] for index in range(200)] + [[float(index < 180)] for index in range(200)]

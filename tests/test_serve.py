@@ -66,14 +66,14 @@ def test_a_run_with_a_server_of_its_own(tmp_path, server, capfd):
     ("body", "told"),
     [
         ("import sys\nprint('no GPU found')\nsys.exit(3)", ["ended with status 3", "no GPU found"]),
-        ("import time\nprint('loading', flush=True)\ntime.sleep(600)", ["did not answer within 2 s", "loading"]),
+        ("import time\nprint('loading', flush=True)\ntime.sleep(600)", ["did not answer within 1 s", "loading"]),
     ],
 )
 def test_a_server_that_does_not_come_up_ends_the_run_with_its_last_words(tmp_path, capfd, body, told):
     command = script(tmp_path, body)
     began = time.monotonic()
     status = cli.main(
-        ["run", "--serve", command, "--serve_timeout", "2", "--tasks", "intima", "--output_path", str(tmp_path)]
+        ["run", "--serve", command, "--serve_timeout", "1", "--tasks", "intima", "--output_path", str(tmp_path)]
     )
     assert status == 1 and time.monotonic() - began < 20
     error = capfd.readouterr().err

@@ -79,7 +79,7 @@ def test_thinking_is_left_out_of_parts_and_a_reply_of_reasoning_alone_names_the_
         completion("", "error"),
     ],
 )
-def test_a_fault_that_passes_costs_one_more_call(server, ask, role, fault, quick):
+def test_a_fault_that_passes_costs_one_more_call(server, ask, role, fault):
     server.script(role, fault, then="8 6")
     assert ask(role) == ["8 6"] and server.calls(role) == 2
 
@@ -93,7 +93,7 @@ def test_retry_after_is_waited_for(server, ask, role):
 
 
 @both
-def test_rate_limits_never_look_like_death(server, ask, role, quick):
+def test_rate_limits_never_look_like_death(server, ask, role):
     begun = time.monotonic()
     server.script(role, lambda asked: busy(429) if time.monotonic() < begun + 1.2 else "8 6")
     options = {"judge_patience": 30} if role == "judge" else {"patience": 30}
@@ -101,7 +101,7 @@ def test_rate_limits_never_look_like_death(server, ask, role, quick):
 
 
 @both
-def test_a_request_that_is_always_rate_limited_costs_itself(server, ask, role, quick, monkeypatch):
+def test_a_request_that_is_always_rate_limited_costs_itself(server, ask, role, monkeypatch):
     monkeypatch.setattr(client, "OUTRUN", 4)
     server.script(
         role, lambda asked: busy(429, 5) if asked.text.rstrip("?").endswith(" 3") else said("8 6", delay=0.02)
@@ -113,7 +113,7 @@ def test_a_request_that_is_always_rate_limited_costs_itself(server, ask, role, q
 
 
 @both
-def test_one_403_or_404_among_successes_concerns_that_doc_alone(server, ask, role, quick):
+def test_one_403_or_404_among_successes_concerns_that_doc_alone(server, ask, role):
     for status in (403, 404):
         server.forget()
         server.script(role, "8 6", refused(status, "not this one"), then="8 6")
@@ -157,11 +157,7 @@ def test_no_credit_stops_at_once(server, ask, role, step):
 @both
 @pytest.mark.parametrize(
     "words",
-    [
-        "blocked: 'my account has insufficient funds'",
-        "\u5145\u503c",
-        "cannot process 'an invalid API key was used'",
-    ],
+    ["blocked: 'my account has insufficient funds'", "\u5145\u503c", "cannot process 'an invalid API key was used'"],
 )
 @pytest.mark.parametrize("status", [400, 403])
 def test_a_refusal_that_quotes_a_prompt_never_ends_the_run(server, ask, role, status, words):

@@ -14,7 +14,7 @@ from lm_eval_tasks.server.dialect import named_limit
 
 
 @both
-def test_a_fault_of_the_server_that_names_a_field_and_passes_teaches_nothing(server, ask, role, quick):
+def test_a_fault_of_the_server_that_names_a_field_and_passes_teaches_nothing(server, ask, role):
     server.script(role, refused(500, "worker lost (temperature sensor)"), then="8 6")
     assert ask(role, 3, **({"judge_concurrency": 1} if role == "judge" else {"num_concurrent": 1})) == ["8 6"] * 3
     assert "temperature" in server.asked[role][-1].body
@@ -41,7 +41,7 @@ def refusing(field, status=400, words="Unrecognized request argument supplied: {
         ("max_tokens", 400, "Unsupported parameter: '{}'. Use 'max_completion_tokens' instead."),
     ],
 )
-def test_a_field_that_is_refused_is_left_out_from_then_on(server, ask, role, field, status, words, quick):
+def test_a_field_that_is_refused_is_left_out_from_then_on(server, ask, role, field, status, words):
     if role == "judge" and field in ("seed", "stop"):
         pytest.skip("the judge is not sent these")
     server.script(role, refusing(field, status, words))
@@ -95,7 +95,7 @@ def test_a_number_beside_a_refused_field_is_no_limit(server, ask):
 
 
 @both
-def test_a_fault_that_passes_by_itself_teaches_nothing(server, ask, role, quick):
+def test_a_fault_that_passes_by_itself_teaches_nothing(server, ask, role):
     server.script(role, *[refused(500, "starting")] * 4, then="8 6")
     options = {"judge_concurrency": 1, "judge_max_retries": 6} if role == "judge" else {"num_concurrent": 1}
     assert ask(role, 3, **options) == ["8 6"] * 3
@@ -106,7 +106,7 @@ def test_a_fault_that_passes_by_itself_teaches_nothing(server, ask, role, quick)
 @pytest.mark.parametrize(
     "refusal", [refused(400, "grammar is not allowed"), refused(400, "response_schema: no"), refused(500, "oops")]
 )
-def test_a_judge_that_refuses_a_schema_in_any_words_is_asked_without(server, make_judge, refusal, quick):
+def test_a_judge_that_refuses_a_schema_in_any_words_is_asked_without(server, make_judge, refusal):
     server.script("judge", lambda asked: refusal if "response_format" in asked.body else "8 6")
     (verdict,) = make_judge().ask([replace(QUESTION, schema={"type": "object"})], "Judging")
     assert verdict.value == (8, 6) and verdict.dialect == ["response_format"]

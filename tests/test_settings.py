@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from lm_eval_tasks.option_names import nearest
 from lm_eval_tasks.server.keys import judge_api_key
-from lm_eval_tasks.settings import (
-    AirBenchSettings,
-    IntimaSettings,
-    read_settings,
-    with_changes,
-)
+from lm_eval_tasks.settings import AirBenchSettings, IntimaSettings, read_settings, with_changes
 
 LOCAL = {"judge_base_url": "http://127.0.0.1:9/v1"}
 

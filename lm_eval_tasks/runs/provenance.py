@@ -92,6 +92,7 @@ def _shown(name: str) -> str:
     return "(not shown)" if key == "judge_api_key_env" and value not in os.environ else value
 
 
+@lru_cache
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)

@@ -27,6 +27,8 @@ OUTRUN = 60
 """So many rate limits of one request, with calls answered between them that were sent later, concern that request."""
 BROKEN_TRIES = 3
 """How often a request is made whose reply is broken."""
+BROKEN_PAUSE = 0.5
+"""Seconds after the first broken reply; after the second twice as many."""
 NOT_ASKED = "not asked"
 """The reason of calls that were not made because asking had ended."""
 
@@ -92,7 +94,7 @@ class Client(Connection):
                 if outcome.kind is Kind.BROKEN:
                     broken += 1
                     if broken < min(BROKEN_TRIES, tries or BROKEN_TRIES) and (again is None or again(outcome)):
-                        await asyncio.sleep(0.5 * broken)
+                        await asyncio.sleep(BROKEN_PAUSE * broken)
                         continue
                 elif outcome.kind in (Kind.BUSY, Kind.LOST):
                     tried += outcome.kind is Kind.LOST
