@@ -306,11 +306,13 @@ def test_any_path_is_a_doc_or_left_out(tmp_path_factory, text):
 
 READ = """
 import sys
-from lm_eval_tasks.airbench_chat.data import CHAT, fetch
+from lm_eval_tasks.airbench_chat.data import CHAT
 from lm_eval_tasks.airbench_chat.prompt import JudgePrompt
+from lm_eval_tasks.data import hub
 from lm_eval_tasks.data.clips import load_track
 from lm_eval_tasks.settings import AirBenchSettings
-docs, left_out, *_ = load_docs(AirBenchSettings(local_path=sys.argv[1]), "speech_QA")
+settings = AirBenchSettings(local_path=sys.argv[1])
+docs, left_out, *_ = load_track(hub.fetch(CHAT, settings, ["speech_QA"]), CHAT, settings, "speech_QA")
 assert docs[0]["question"] == "Was h\\u00f6rt man? \\u58f0\\u97f3 \\U0001f3b5", ascii(docs)
 assert JudgePrompt.load(sys.argv[2]).template.startswith("\\u8bf7"), "prompt"
 print(len(docs), ascii(left_out))

@@ -257,7 +257,7 @@ def test_prompts_of_intima_are_found_by_their_text_and_twins_in_their_order(tmp_
     assert list(found.lacking) == ["intima_user_vulnerabilities"] and found.groups == {}
 
 
-def test_a_row_without_its_code_takes_the_twin_that_is_left(tmp_path: Path) -> None:
+def test_a_row_without_its_code_takes_the_twin_that_is_left(tmp_path):
     data = tmp_path / "data.jsonl"
     data.write_text("\n".join([json.dumps({"prompt": "A", "code": "grief", "model": ""})] * 2))
     rows = [{"prompt": "A", "code": "grief", "response": "1"}, {"prompt": "A", "response": "2"}]

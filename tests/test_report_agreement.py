@@ -26,7 +26,7 @@ def test_kappa_of_a_worked_example():
     assert agreement.agreement("Kappa", scores(*first), scores(*second)).value == pytest.approx(1 - observed / chance)
 
 
-def test_the_distance_of_scores_counts_and_not_which_of_them_occur() -> None:
+def test_the_distance_of_scores_counts_and_not_which_of_them_occur():
     near = agreement.agreement("Kappa", scores(2, 9, 2, 9), scores(3, 9, 2, 9)).value
     far = agreement.agreement("Kappa", scores(2, 9, 2, 9), scores(8, 9, 2, 9)).value
     assert near > 0.95 and far < 0.7
@@ -60,7 +60,7 @@ def test_alpha_takes_any_number_of_judges_and_missing_verdicts():
         (scores(5, 5, 5), scores(5, 5, 5), agreement.SAME),
     ],
 )
-def test_what_has_no_value_says_why(measure: str, first: Any, second: Any, reason: str) -> None:
+def test_what_has_no_value_says_why(measure, first, second, reason):
     found = agreement.agreement(measure, first, second)
     assert (found.value, found.reason) == (None, reason)
 

@@ -62,14 +62,14 @@ def test_runs_whose_answers_were_made_otherwise_are_named_first(tmp_path, edit, 
 
 
 @pytest.mark.parametrize("language", texts.LANGUAGES)
-def test_where_the_data_came_from_counts_where_no_commit_is_known_in_any_language(tmp_path: Path, language) -> None:
+def test_where_the_data_came_from_counts_where_no_commit_is_known_in_any_language(tmp_path, language):
     settings = [{"data_revision": None, "source": name} for name in ("huggingface", "modelscope")]
     runs = load_runs([write_run(tmp_path / one["source"], one["source"], air=16, settings=one) for one in settings])
     with texts.language(language):
         assert provenance.setting_name("source") in caveats.warnings(runs)[0][1]
 
 
-def test_what_is_the_models_own_is_no_difference_in_settings(tmp_path: Path) -> None:
+def test_what_is_the_models_own_is_no_difference_in_settings(tmp_path):
     one = write_run(tmp_path / "1", "a", air=16)
 
     def edit(results):

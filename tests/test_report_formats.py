@@ -7,7 +7,6 @@ import io
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from report_runs import make, write_run
@@ -112,13 +111,13 @@ SPECIAL = '[a_b] & 50% # $x ~y ^z \\w {q} `r` "s" |u| <v> *w -- --- ?` é ± …
 
 
 @pytest.mark.parametrize("name", [SPECIAL, "*starred", "- [x] " * 9])
-def test_latex_takes_no_text_for_the_option_of_a_line_break(tmp_path: Path, name: str) -> None:
+def test_latex_takes_no_text_for_the_option_of_a_line_break(tmp_path, name):
     """After a line break, even in the next line, "[" begins a length and "*" is swallowed."""
     runs = load_runs([write_run(tmp_path / "1", "b", air=16), write_run(tmp_path / "2", name, air=16, judge=name)])
     assert not re.search(r"\\\\\s*[\[*]", formats.to_text("latex", runs))
 
 
-def test_latex_breaks_long_heads_and_leaves_no_more_tables_waiting_than_it_can_hold(tmp_path: Path) -> None:
+def test_latex_breaks_long_heads_and_leaves_no_more_tables_waiting_than_it_can_hold(tmp_path):
     folders = [write_run(tmp_path / str(n), f"model-{n} " * 9, air=16, intima=31, seed=n) for n in range(5)]
     text = formats.to_text("latex", load_runs(folders))
     waiting = [part.count("\\begin{table}") for part in text.split("\\clearpage")]
@@ -129,7 +128,7 @@ def test_latex_breaks_long_heads_and_leaves_no_more_tables_waiting_than_it_can_h
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex here (Debian: apt install texlive-latex-extra)")
 @pytest.mark.parametrize("part", [None, *formats.PARTS])
-def test_latex_compiles(tmp_path: Path, part: str | None) -> None:
+def test_latex_compiles(tmp_path, part):
     names = (SPECIAL, "*starred", "org/" + "very_long_name_without_spaces" * 4)
     content = {"air": 16, "intima": 31, "foundation": 13}
     runs = load_runs([write_run(tmp_path / str(n), name, judge=name, **content) for n, name in enumerate(names)])

@@ -167,7 +167,7 @@ def test_a_path_to_something_that_is_no_audio_is_never_read_into_the_page(tmp_pa
     assert "does not begin like audio" in page
 
 
-def test_a_clip_is_read_as_the_run_read_it_and_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_clip_is_read_as_the_run_read_it_and_a_pipe_is_not_waited_for(tmp_path):
     """A WAV that was written to a pipe states no size that is true."""
     folder = write_run(tmp_path / "run", air=16, audio=tmp_path / "clips")
     streamed, pipe, damaged = (tmp_path / "clips" / f"{number}.wav" for number in (0, 1, 2))
@@ -184,7 +184,7 @@ def test_a_clip_is_read_as_the_run_read_it_and_a_pipe_is_not_waited_for(tmp_path
     assert told["2.wav"] == ("", "the clip is damaged or longer than ten minutes")
 
 
-def test_the_usual_heads_of_audio_are_known() -> None:
+def test_the_usual_heads_of_audio_are_known():
     assert all(map(is_audio, (b"RIFF\0\0\0\0WAVEfmt ", b"ID3\x04", b"\xff\xfb\x90\x00", b"fLaC", b"OggS")))
     assert not any(map(is_audio, (b"version https://git-lfs", b"", b"\xff\xd8\xff\xe0")))
 
