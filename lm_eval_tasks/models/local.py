@@ -11,7 +11,6 @@ import copy
 import hashlib
 import json
 import logging
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +33,13 @@ from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
-from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.compat import JsonChatStr
-from lm_eval_tasks.models.local_batches import Batches, Work
+from lm_eval_tasks.models.answering import chats
+from lm_eval_tasks.models.local_batches import Batches
 from lm_eval_tasks.models.local_checks import Checks
 from lm_eval_tasks.models.local_families import FAMILIES, Family
 from lm_eval_tasks.models.local_generate import Generator
 from lm_eval_tasks.models.local_prompt import IDENTITY, Deaf, Prompts
-from lm_eval_tasks.models.missing import break_off_told
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -163,21 +161,17 @@ class HFAudio(HFLM):
         Raises:
             ModelUnavailable: the model can't hear, answered nothing, or failed at what a task can't do without.
         """
-        for request in requests:
-            if not isinstance(request.args[0], JsonChatStr):
-                raise ValueError(f"{request.task_name}: this model takes chats; add --apply_chat_template.")
-        try:
-            size = self._checks.run(requests, self._size_asked_for())
-        except Deaf as error:
-            raise ModelUnavailable(f"{self.generator.name}: {error}") from None
-        work = Work(self.prompts.read, self.prompts.encode, self.generator)
-        quiet = disable_tqdm or self.rank != 0
-        with tqdm(total=len(requests), disable=quiet, desc="Answering", dynamic_ncols=True) as bar:
-            batches = Batches(work, requests, size, partial(compat.keep_answer, self), bar)
-            with break_off_told(requests):
+        with chats(requests):
+            try:
+                size = self._checks.run(requests, self._size_asked_for())
+            except Deaf as error:
+                raise ModelUnavailable(f"{self.generator.name}: {error}") from None
+            quiet = disable_tqdm or self.rank != 0
+            with tqdm(total=len(requests), disable=quiet, desc="Answering", dynamic_ncols=True) as bar:
+                batches = Batches(self, requests, size, bar)
                 batches.run()
         self._checks.found["batch_size"] = batches.size
-        batches.conclude(compat.resumes(self), self.world_size)
+        batches.conclude()
         return batches.answers
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
