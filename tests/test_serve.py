@@ -166,13 +166,15 @@ def test_what_a_server_starts_outside_of_its_group_ends_with_it(tmp_path, ends):
     wait_until(lambda: not alive(int(log.read_text())), 5)
 
 
-def test_a_server_that_ignores_the_polite_signal_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(serve, "_GRACE", 0.5)
-    stubborn = subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, start_new_session=True)
-    assert stubborn.stdout.readline() == b"here\n"
-    serve.end_group(stubborn)
-    assert stubborn.returncode == -signal.SIGKILL
-    stubborn.stdout.close()
+def test_a_server_that_ignores_the_polite_signal_is_killed():
+    guard = (
+        "import sys; from lm_eval_tasks.commands import serve; serve._GRACE = 0.5; sys.exit(serve.guard(sys.argv[1:]))"
+    )
+    run = [sys.executable, "-c", guard, sys.executable, "-c", STUBBORN]
+    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as guarding:
+        assert guarding.stdout.readline() == b"here\n"
+        guarding.stdin.close()
+        assert guarding.wait(20) == 128 + signal.SIGKILL
 
 
 def test_signals_to_the_guard_do_not_reach_the_server_as_ignored(tmp_path):

@@ -26,7 +26,7 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import yaml
 
@@ -224,10 +224,9 @@ def guard(command: list[str]) -> int:
         print(f"{command[0]}: {error.strerror}", flush=True)
         return 127
     while not select.select([sys.stdin.fileno()], [], [], 0.2)[0]:
-        if server.poll() is not None and (server.returncode or not _descendants()):
+        if server.poll() is not None and (server.returncode or not _left(server)):
             break
-    end_group(server, orphans=True)
-    _end_all()
+    _end(server)
     return server.returncode if server.returncode >= 0 else 128 - server.returncode
 
 
@@ -237,52 +236,43 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
-def _descendants() -> set[int]:
-    """All living processes below this one; none where there is no ``/proc``."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            state, parent = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
-            if state not in "ZX":
-                parents[int(stat.parent.name)] = int(parent)
-    found = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {os.getpid()}
-
-
-def _bury() -> None:
+def _left(server: subprocess.Popen[bytes]) -> bool:
+    """Whether a process of the server is left; buries the dead."""
+    if server.poll() is None:
+        return True
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+        return True
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(server.pid, 0)
+        return True
+    return False
 
 
-def _end_all() -> None:
-    """End what the server began outside of its group, at first politely."""
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End the server's group and what it began outside of it, at first politely."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        until = time.monotonic() + _GRACE
-        for pid in _descendants():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-        while _descendants() and time.monotonic() < until:
+        until, told = time.monotonic() + _GRACE, set()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(server.pid, number)
+        while _left(server) and time.monotonic() < until:
+            for pid in _adopted() - told:
+                told.add(pid)
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    if os.getpgid(pid) != server.pid:  # else it has been told
+                        os.kill(pid, number)
             time.sleep(0.05)
-    _bury()
 
 
-def end_group(leader: subprocess.Popen[Any], orphans: bool = False) -> None:
-    """End all processes of a group, at first politely; ``orphans``: where this process has adopted them."""
-    for number, patience in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _GRACE)):
-        until = time.monotonic() + patience
-        try:
-            os.killpg(leader.pid, number)
-            while time.monotonic() < until:
-                if leader.poll() is not None and orphans:
-                    _bury()  # or the dead would stay in the group
-                os.killpg(leader.pid, 0)
-                time.sleep(0.05)
-        except (ProcessLookupError, PermissionError):  # the group is gone
-            break
-    leader.wait()
+def _adopted() -> set[int]:
+    """The children of this process, to which what they left behind has come; none where there is no ``/proc``."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, IndexError):
+            if stat.read_text(errors="replace").rpartition(")")[2].split()[1] == str(os.getpid()):
+                found.add(int(stat.parent.name))
+    return found
 
 
 if __name__ == "__main__":
