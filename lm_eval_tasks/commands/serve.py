@@ -12,7 +12,6 @@ import ctypes
 import hashlib
 import json
 import os
-import re
 import select
 import shlex
 import signal
@@ -26,7 +25,7 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import yaml
 
@@ -60,6 +59,8 @@ def main(arguments: list[str]) -> int:
         ValueError: ``--serve`` can't be used so.
     """
     from lm_eval_tasks.commands.run import main as run
+    from lm_eval_tasks.harness import compat
+    from lm_eval_tasks.server import keys
 
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     own.add_argument("--serve")
@@ -75,42 +76,20 @@ def main(arguments: list[str]) -> int:
     words = shlex.split(given.serve)
     if not any("{port}" in word for word in words):
         raise ValueError("--serve: the command must hold {port}, for instance --serve 'vllm serve MODEL --port {port}'")
-    known = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    known.add_argument("--output_path", "-o")
-    known.add_argument("--model_args", "-a", nargs="+", default=[])
-    known.add_argument("--config", "-C")
-    told, _ = known.parse_known_args(rest)
+    keys.know_words(rest)  # what is wrong with one is quoted
+    told = compat.parse_run(rest)
     if told.config:
         _refuse_model_in(Path(told.config))
     port = _free_port(given.serve)
     command = [word.replace("{port}", str(port)) for word in words]
-    with _log_file(told.output_path) as log, running(command, log) as server:
-        models = _wait_for(server, f"http://localhost:{port}/v1", given.serve_timeout)
-        return run([*_own_arguments(port, models, " ".join(told.model_args)), *rest])
-
-
-class Server:
-    """A server behind its guard.
-
-    Attributes:
-        guard: the process that ends it.
-        log: where it writes.
-    """
-
-    def __init__(self, guard: subprocess.Popen[bytes], log: Path) -> None:
-        self.guard, self.log = guard, log
-
-    def last_lines(self) -> str:
-        """The end of its log."""
-        with self.log.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
-            lines = file.read().decode("utf-8", "replace").splitlines()[-_SHOWN:]
-        return "\n".join(f"  {line}" for line in lines) or "  (it wrote nothing)"
+    with _log_file(told.output_path) as log, running(command, log) as guard:
+        models = _wait_for(guard, log.name, f"http://localhost:{port}/v1", given.serve_timeout)
+        return run([*_own_arguments(port, models, told.model_args or {}), *rest])
 
 
 @contextlib.contextmanager
-def running(command: list[str], log: TextIO) -> Iterator[Server]:
-    """A server for the length of a block; says so if it ended before the block did.
+def running(command: list[str], log: TextIO) -> Iterator[subprocess.Popen[bytes]]:
+    """A server for the length of a block, given as its guard; says so if it ended before the block did.
 
     Args:
         command: program and arguments.
@@ -123,37 +102,42 @@ def running(command: list[str], log: TextIO) -> Iterator[Server]:
         stderr=subprocess.STDOUT,
         start_new_session=True,  # a Ctrl-C is this process's to handle
     )
-    server = Server(guard, Path(log.name))
     try:
-        yield server
+        yield guard
     finally:
         if guard.poll() is not None:
-            print(f"The server has ended. The last lines of {log.name}:\n{server.last_lines()}", file=sys.stderr)
+            print(f"The server has ended. {_last_lines(log.name)}", file=sys.stderr)
         guard.stdin.close()
         guard.wait()
 
 
-def _wait_for(server: Server, url: str, timeout: float) -> list[str]:
+def _last_lines(log: str) -> str:
+    """The end of a server's log, for the screen."""
+    with Path(log).open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
+        lines = file.read().decode("utf-8", "replace").splitlines()[-_SHOWN:]
+    return "\n".join([f"The last lines of {log}:", *(f"  {line}" for line in lines or ["(it wrote nothing)"])])
+
+
+def _wait_for(guard: subprocess.Popen[bytes], log: str, url: str, timeout: float) -> list[str]:
     """Wait until a server answers; returns the models that it names."""
     began = said = time.monotonic()
     terminal = sys.stderr.isatty()
     while True:
         waited = time.monotonic() - began
         if (models := _models(url)) is not None:
-            print(
-                f"{chr(13) if terminal else ''}The server is up after {waited:.0f} s. Its log: {server.log}",
-                file=sys.stderr,
-            )
+            begin = "\r" if terminal else ""
+            print(f"{begin}The server is up after {waited:.0f} s. Its log: {log}", file=sys.stderr)
             return models
-        ended = server.guard.poll()
+        ended = guard.poll()
         if ended is not None or waited > timeout:
             what = f"ended with status {ended}" if ended is not None else f"did not answer within {timeout:.0f} s"
             if ended is None:
-                print(f"The last lines of {server.log}:\n{server.last_lines()}", file=sys.stderr)
-            raise ModelUnavailable(f"--serve: the server {what}; its log is {server.log}")
+                print(_last_lines(log), file=sys.stderr)
+            raise ModelUnavailable(f"--serve: the server {what}; its log is {log}")
         if terminal or time.monotonic() - said > _EVERY:
             said = time.monotonic()
-            line = f"Waiting for the server: {waited:.0f} s (log: {server.log})"
+            line = f"Waiting for the server: {waited:.0f} s (log: {log})"
             print(f"\r{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
         time.sleep(0.5)
 
@@ -172,10 +156,10 @@ def _models(url: str) -> list[str] | None:
         return None
 
 
-def _own_arguments(port: int, models: list[str], model_args: str) -> list[str]:
+def _own_arguments(port: int, models: list[str], model_args: dict[str, Any]) -> list[str]:
     """What the harness is told of the server; what the user gave comes behind it and wins."""
     named = {f"base_url=http://localhost:{port}/v1/chat/completions"}
-    if not re.search(r'(?:^|[\s,{"])model"?\s*[=:]', model_args):
+    if "model" not in model_args:
         if len(models) != 1:
             choice = f"names {len(models)} models ({', '.join(models[:5])})" if models else "names no model"
             raise ValueError(f"--serve: the server {choice}; add --model_args model=NAME")
