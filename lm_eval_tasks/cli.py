@@ -7,6 +7,7 @@ import errno
 import logging
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
 from lm_eval_tasks import __version__
@@ -68,7 +69,8 @@ def _parser() -> argparse.ArgumentParser:
         description="AIR-Bench and INTIMA for lm-evaluation-harness: runs, judging, reports and data.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    one = partial(_Parser, formatter_class=argparse.RawDescriptionHelpFormatter)  # leaves examples as they are
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=one)
     commands.add_parser("path", help="print the folder for lm_eval --include_path").set_defaults(handler=data.path)
     commands.add_parser("run", help="lm_eval run, with this pack's tasks and models", add_help=False)
     data.add_arguments(commands.add_parser("fetch", help="download the data in advance"))

@@ -11,6 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_tasks.commands.rejudge import add_options_of_judging, changes_of, free, judge_stored
+
 if TYPE_CHECKING:
     from lm_eval_tasks.runs.files import Answers, Row
 
@@ -26,22 +28,17 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLE
     parser.add_argument("file", metavar="FILE", help="the answers of one model")
     parser.add_argument(
         "--model_name", help="the model that answered (default: as the file says, else the file's name)"
     )
-    parser.add_argument(
-        "--metadata",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="settings as for a run, as KEY=VALUE or one JSON object; rows are joined with the data in local_path",
+    add_options_of_judging(
+        parser,
+        every="ask for every verdict again, also those in the cache",
+        metadata="settings as for a run, as KEY=VALUE or one JSON object; rows are joined with the data in local_path",
+        output="where the results go (default: a folder named after model and judge)",
     )
-    parser.add_argument("--output_path", help="where the results go (default: a folder named after model and judge)")
-    parser.add_argument("--all", action="store_true", help="ask for every verdict again, also those in the cache")
     parser.set_defaults(handler=main)
 
 
@@ -51,7 +48,6 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError: the file has no usable answer, or a setting is wrong; says which.
     """
-    from lm_eval_tasks.commands.rejudge import changes_of, free, judge_stored
     from lm_eval_tasks.runs import alone, ended
     from lm_eval_tasks.runs.files import as_name, read_rows, store
     from lm_eval_tasks.runs.stored import load_run

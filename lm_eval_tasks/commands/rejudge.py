@@ -8,6 +8,7 @@ the last step, so that no results are left that tell something else.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -36,29 +37,19 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLE
     parser.add_argument(
         "run_dir", metavar="RUN_DIR", nargs="?", help="the run's --output_path, its results file, or kept answers"
     )
-    parser.add_argument(
-        "--all", action="store_true", help="ask for every verdict again (default: keep those of the run)"
-    )
-    parser.add_argument(
-        "--metadata",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="settings that differ from the run's, as KEY=VALUE or one JSON object",
+    add_options_of_judging(
+        parser,
+        every="ask for every verdict again (default: keep those of the run)",
+        metadata="settings that differ from the run's, as KEY=VALUE or one JSON object",
+        output="where the new results go (default: beside RUN_DIR, with -rejudged and the judge's name added; for "
+        "kept answers: in the current folder)",
     )
     parser.add_argument(
         "--include_path", action="append", default=[], help="folder of your own task files, if the run used one"
-    )
-    parser.add_argument(
-        "--output_path",
-        help="where the new results go (default: beside RUN_DIR, with -rejudged and the judge's name added; for "
-        "kept answers: in the current folder)",
     )
     parser.add_argument(
         "--trust",
@@ -66,6 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="use the judge's address, key variable, cache, prompt file and extra body that RUN_DIR names",
     )
     parser.set_defaults(handler=main, wrong_use=parser.error)
+
+
+def add_options_of_judging(parser: argparse.ArgumentParser, every: str, metadata: str, output: str) -> None:
+    """Add ``--all``, ``--metadata`` and ``--output_path`` with these helps."""
+    parser.add_argument("--all", action="store_true", help=every)
+    parser.add_argument("--metadata", action="extend", nargs="+", default=[], metavar="KEY=VALUE", help=metadata)
+    parser.add_argument("--output_path", help=output)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -132,16 +130,19 @@ def judge_stored(
     aside = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
     try:
         status = run_lm_eval([*command, "--output_path", str(aside / output.name), "--log_samples"])
-        _complete(aside, stored, {"judges": _judges(metadata, stored), **told})
-        _move(aside, output.parent)
+        results_file = _complete(aside, stored, {"judges": _judges(metadata, stored), **told})
+        for file in sorted(filter(Path.is_file, aside.rglob("*")), key=lambda file: file == results_file):
+            place = output.parent / file.relative_to(aside)  # results last, when their samples are there
+            place.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(place)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     print(f"The results are in {output}")
     return status
 
 
-def _complete(aside: Path, stored: StoredRun, judged_again: dict[str, Any]) -> None:
-    """Put what belongs to the answers into the new files.
+def _complete(aside: Path, stored: StoredRun, judged_again: dict[str, Any]) -> Path:
+    """Put what belongs to the answers into the new files; returns the results file.
 
     Raises:
         OSError: lm-eval could not write its results (it says so in its log and goes on).
@@ -159,26 +160,14 @@ def _complete(aside: Path, stored: StoredRun, judged_again: dict[str, Any]) -> N
     results = complete(files.results, stored.results, {"date": date, **judged_again})
     for task, file in files.samples_files.items():
         # in the order of the replayed docs, which is that of the stored samples; doc_id is their place there
-        olds, part = stored.samples[task], file.with_suffix(".part")
-        with file.open(encoding="utf-8") as lines, part.open("w", encoding="utf-8") as new:
-            for sample in map(from_json, lines):
-                whole = complete_sample(sample, olds[sample["doc_id"]].logged)
-                new.write(json.dumps(whole, ensure_ascii=False) + "\n")
-        part.replace(file)
-    part = files.results_file.with_suffix(".part")
-    part.write_text(json.dumps(results, indent=2, ensure_ascii=False), encoding="utf-8")
-    part.replace(files.results_file)
-
-
-def _move(source: Path, target: Path) -> None:
-    """Move all files below one folder to the same places below another; results last, when their samples are there."""
-    from lm_eval_tasks.runs.reader import results_in
-
-    files = [file for file in source.rglob("*") if file.is_file()]
-    for file in sorted(files, key=lambda file: file in results_in(file.parent)):
-        place = target / file.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        file.replace(place)
+        with file.open(encoding="utf-8") as lines:
+            samples = [
+                complete_sample(one, stored.samples[task][one["doc_id"]].logged) for one in map(from_json, lines)
+            ]
+        with file.open("w", encoding="utf-8") as whole:
+            whole.writelines(json.dumps(sample, ensure_ascii=False) + "\n" for sample in samples)
+    files.results_file.write_text(json.dumps(results, indent=2, ensure_ascii=False), encoding="utf-8")
+    return files.results_file
 
 
 def _which(stored: StoredRun) -> str:
@@ -213,8 +202,8 @@ def _new_output(stored: StoredRun, where: Path, settings: dict[str, Any]) -> Pat
 
 def free(path: Path) -> Path:
     """The path, or the first one with a number behind it that is not there yet."""
-    names = (path.name if number == 1 else f"{path.name}-{number}" for number in range(1, sys.maxsize))
-    return next(found for name in names if not (found := path.with_name(name)).exists())
+    others = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
+    return next(found for found in itertools.chain([path], others) if not found.exists())
 
 
 def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:

@@ -42,25 +42,18 @@ class VerdictCache:
     """An SQLite file that several processes may share.
 
     Whatever goes wrong with it is one warning, and the run goes on. While another process has it locked, or the disk is
-    full, what arrives is held in memory and stored later. What is damaged or can't be written is left alone for good,
-    but what it can still tell is read.
+    full, what arrives is held in memory and stored later. A file that can't be read is left alone for good.
 
     Args:
         where: True for the file in the user's cache folder, a path for another one, False for none.
     """
 
     def __init__(self, where: str | bool) -> None:
-        self.path = (
-            None
-            if where is False
-            else cache_folder() / "verdicts.sqlite"
-            if where is True
-            else Path(where).expanduser()
-        )
+        own = cache_folder() / "verdicts.sqlite"
+        self.path = None if where is False else own if where is True else Path(where).expanduser()
         self._db: sqlite3.Connection | None = None
         self._lock = threading.RLock()  # the judge's thread and the main one come here
         self._given_up = self.path is None
-        self._writable = True
         self._held: dict[str, tuple[str, tuple[str, ...]]] = {}  # verdict or task -> statement and values
         self._again = 0.0  # not before this time is anything tried again that failed
         self._unreadable_until = 0.0
@@ -70,7 +63,7 @@ class VerdictCache:
     @property
     def writable(self) -> bool:
         """Whether everything so far could be stored."""
-        return self._db is not None and self._writable and not self._held
+        return self._db is not None and not self._held
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The stored reply of a question, or None."""
@@ -109,7 +102,7 @@ class VerdictCache:
     def close(self) -> None:
         """Store what is still held, if that can be done within some seconds, and close the file."""
         with self._lock:
-            if self._held and self._db is not None and self._writable:
+            if self._held and self._db is not None:
                 self._db.execute(f"PRAGMA busy_timeout = {1000 * LAST_TRY}")
                 self._again = 0.0
                 self._store_held()
@@ -171,7 +164,7 @@ class VerdictCache:
                 return None
 
     def _write(self, name: str, statement: str, *values: str) -> None:
-        if self._given_up or not self._writable:
+        if self._given_up:
             return
         with self._lock:
             self._held[name] = statement, values
@@ -179,8 +172,8 @@ class VerdictCache:
             self._store_held()
 
     def _store_held(self) -> None:
-        """Store what waits; after a failure that may pass, not before ``RETRY`` seconds are over."""
-        if not self._held or self._db is None or not self._writable or time.monotonic() < self._again:
+        """Store what waits; after a failure, not before ``RETRY`` seconds are over."""
+        if not self._held or self._db is None or time.monotonic() < self._again:
             return
         try:
             for name, (statement, values) in list(self._held.items()):
@@ -188,9 +181,6 @@ class VerdictCache:
                 del self._held[name]
         except sqlite3.Error as error:
             self._failed(error)
-            if not _passes(error):
-                self._writable = False
-                self._held.clear()
 
     def _failed(self, error: Exception) -> None:
         self._again = time.monotonic() + RETRY
@@ -209,14 +199,4 @@ class VerdictCache:
 
 
 def _is_locked(error: Exception) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)  # from Python 3.11 on
-    if code is not None:
-        return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
-
-
-def _passes(error: Exception) -> bool:
-    """Whether the same may succeed later: a lock is released, a disk gets room."""
-    code = getattr(error, "sqlite_errorcode", None)
-    full = code & 0xFF == sqlite3.SQLITE_FULL if code is not None else "is full" in str(error)
-    return _is_locked(error) or full
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)  # its code only from Python 3.11 on
