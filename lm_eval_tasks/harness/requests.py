@@ -173,6 +173,6 @@ def ask_early(
     alone.resps = [answer]
     try:
         for _, question in questions_ahead([alone], filters, questions):
-            judge.submit(question, wait)
+            judge.early.submit(question, wait)
     except Exception:  # of a filter, which will raise it again when all answers are there and kept
         log.debug("nothing is asked early about %s", instance.doc_id, exc_info=True)

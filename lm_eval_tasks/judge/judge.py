@@ -8,7 +8,6 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 from weakref import WeakValueDictionary
@@ -196,15 +195,6 @@ class Judge:
         """As ``knows``, of a question's key."""
         return not self.fresh and bool(self._remembered.get(key) or self.cache.get(key))
 
-    def submit(self, question: Question, wait: float = 0.0) -> Future[Verdict | Unjudged] | None:
-        """Put one question ahead of ``ask``, while the model is still answering; may be called from any thread.
-
-        ``ask`` takes its outcome as its own, but puts it again after a failure that may have passed. None where enough
-        are waiting to keep the judge busy, even ``wait`` seconds later: more need not be held in memory, for ``ask``
-        will put them.
-        """
-        return self.early.submit(question, wait)
-
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -250,14 +240,12 @@ class Judge:
             await self.cache.free()
             if stored := self._stored(question, key):
                 return stored
-            reason = self.withheld.get(key)
-            return Unjudged(reason) if reason else await self._put_now(question, key)
-
-    async def _put_now(self, question: Question, key: str) -> Verdict | Unjudged:
-        outcome = await self.asker.ask(question)
-        if isinstance(outcome, Verdict):
-            self._keep(key, outcome)
-        return outcome
+            if reason := self.withheld.get(key):
+                return Unjudged(reason)
+            outcome = await self.asker.ask(question)
+            if isinstance(outcome, Verdict):
+                self._keep(key, outcome)
+            return outcome
 
     def _keep(self, key: str, verdict: Verdict) -> None:
         self.cache.put(key, {name: getattr(verdict, name) for name in _STORED})
