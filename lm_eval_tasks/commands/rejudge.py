@@ -19,13 +19,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from lm_eval.tasks import TaskManager
 
 from lm_eval_tasks import INCLUDE_PATH
-
-if TYPE_CHECKING:
-    from lm_eval_tasks.runs.stored import StoredRun
-
+from lm_eval_tasks.airbench_chat.scoring import CATEGORY
+from lm_eval_tasks.commands.run import besides_the_pack
+from lm_eval_tasks.commands.run import main as run_lm_eval
+from lm_eval_tasks.harness.compat import key_values
+from lm_eval_tasks.runs.files import as_name
+from lm_eval_tasks.runs.made import complete, complete_sample
+from lm_eval_tasks.runs.plain import from_json
+from lm_eval_tasks.runs.reader import read
+from lm_eval_tasks.runs.stored import DATA_SETTINGS, StoredRun, load_run
+from lm_eval_tasks.runs.trust import check_settings
+from lm_eval_tasks.runs.waiting import folder_of_answers
+from lm_eval_tasks.settings import ENV_PREFIX, check_names, read_settings, with_changes
 
 _EXAMPLE = """\
 examples:
@@ -38,9 +48,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.epilog = _EXAMPLE
-    parser.add_argument(
-        "run_dir", metavar="RUN_DIR", nargs="?", help="the run's --output_path, its results file, or kept answers"
-    )
+    parser.add_argument("run_dir", metavar="RUN_DIR", help="the run's --output_path, its results file, or kept answers")
     add_options_of_judging(
         parser,
         every="ask for every verdict again (default: keep those of the run)",
@@ -56,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="use the judge's address, key variable, cache, prompt file and extra body that RUN_DIR names",
     )
-    parser.set_defaults(handler=main, wrong_use=parser.error)
+    parser.set_defaults(handler=main)
 
 
 def add_options_of_judging(parser: argparse.ArgumentParser, every: str, metadata: str, output: str) -> None:
@@ -72,15 +80,6 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError: the run cannot be judged again, or asks for what only the user may decide.
     """
-    from lm_eval_tasks.runs.stored import load_run
-    from lm_eval_tasks.runs.trust import check_settings
-    from lm_eval_tasks.runs.waiting import folder_of_answers
-    from lm_eval_tasks.settings import check_names, with_changes
-
-    if args.run_dir is None and args.metadata and "=" not in args.metadata[-1] and args.metadata[-1][:1] != "{":
-        args.run_dir = args.metadata.pop()  # what follows the last setting
-    if args.run_dir is None:
-        args.wrong_use("the following arguments are required: RUN_DIR")
     changes = changes_of(args.metadata)
     check_names(changes)
     _refuse_data_settings(changes)
@@ -120,8 +119,6 @@ def judge_stored(
     Returns:
         Exit status.
     """
-    from lm_eval_tasks.commands.run import main as run_lm_eval
-
     model = {"model": stored.model.lstrip(".") or "model", "run_dir": metadata["replay"]}
     command = ["--model", "replay-answers", "--model_args", json.dumps(model)]
     command += ["--tasks", ",".join(names), "--metadata", json.dumps(metadata)]
@@ -147,10 +144,6 @@ def _complete(aside: Path, stored: StoredRun, judged_again: dict[str, Any]) -> P
     Raises:
         OSError: lm-eval could not write its results (it says so in its log and goes on).
     """
-    from lm_eval_tasks.runs.made import complete, complete_sample
-    from lm_eval_tasks.runs.plain import from_json
-    from lm_eval_tasks.runs.reader import read
-
     try:
         inside = next(aside.iterdir(), aside)
         files = read(inside if inside.is_dir() else aside)
@@ -183,16 +176,12 @@ def _which(stored: StoredRun) -> str:
 
 def _judges(settings: dict[str, Any], stored: StoredRun) -> dict[str, str]:
     """Benchmark -> the judge that is asked."""
-    from lm_eval_tasks.settings import read_settings
-
     benchmarks = {stored.files.benchmarks[task] for task in stored.samples}
     return {benchmark: read_settings(benchmark, settings).judge_model for benchmark in sorted(benchmarks)}
 
 
 def _new_output(stored: StoredRun, where: Path, settings: dict[str, Any]) -> Path:
     """Beside the run, or for kept answers, which lie in a cache, in the user's folder."""
-    from lm_eval_tasks.runs.files import as_name
-
     folder = where.parent if where.is_file() else where
     start = folder if stored.finished else Path.cwd() / as_name(stored.model)
     base = re.sub("-rejudged-.+", "", start.name) if "judged_again" in stored.results else start.name
@@ -208,8 +197,6 @@ def free(path: Path) -> Path:
 
 def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:
     """What to ask lm_eval for. Kept answers know no groups: the pack's tasks are put into theirs."""
-    from lm_eval_tasks.airbench_chat.scoring import CATEGORY
-
     names = stored.top_level()
     if stored.finished:
         return names
@@ -234,10 +221,6 @@ def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:
 
 def _check_known(names: list[str], folders: list[str]) -> None:
     """Refuse a run of tasks that no folder defines."""
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.commands.run import besides_the_pack
-
     known = TaskManager(include_path=[*besides_the_pack(folders), str(INCLUDE_PATH)], include_defaults=False).task_index
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -248,8 +231,6 @@ def _check_known(names: list[str], folders: list[str]) -> None:
 
 def changes_of(words: list[str]) -> dict[str, Any]:
     """Settings from words in the forms that lm_eval's own --metadata has."""
-    from lm_eval_tasks.harness.compat import key_values
-
     changes: dict[str, Any] = {}
     for word in words:
         try:
@@ -264,8 +245,6 @@ def changes_of(words: list[str]) -> dict[str, Any]:
 
 def _refuse_data_settings(changes: dict[str, Any]) -> None:
     """Refuse what would be written down as true of answers that were made otherwise."""
-    from lm_eval_tasks.runs.stored import DATA_SETTINGS
-
     named = [own for own in changes.values() if isinstance(own, dict)]
     for key in DATA_SETTINGS:
         if any(key in found for found in (changes, *named)):
@@ -275,9 +254,6 @@ def _refuse_data_settings(changes: dict[str, Any]) -> None:
 @contextmanager
 def _without_data_variables(stored: StoredRun) -> Iterator[None]:
     """Hide variables of this shell that would say something else of the data than the run noted."""
-    from lm_eval_tasks.runs.stored import DATA_SETTINGS
-    from lm_eval_tasks.settings import ENV_PREFIX
-
     names = [ENV_PREFIX + key.upper() for key in DATA_SETTINGS if stored.has_noted(key)]
     hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
