@@ -21,7 +21,6 @@ example:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
     parser.epilog = _EXAMPLE
     parser.add_argument("run_dir", metavar="RUN", help="the run's --output_path, or its results file")
     parser.add_argument("--format", choices=["official"], default="official", help="the format (default: official)")

@@ -13,7 +13,6 @@ from lm_eval_tasks.settings import BENCHMARKS, read_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
     parser.add_argument("benchmark", choices=BENCHMARKS, help="what to download")
     parser.add_argument(
         "--tasks", help="AIR-Bench's tasks, separated by commas, or all (default for AIR-Bench-Chat: all eight)"

@@ -30,7 +30,6 @@ example:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
     parser.epilog = _EXAMPLE
     parser.add_argument("file", metavar="FILE", help="the answers of one model")
     parser.add_argument(

@@ -46,7 +46,6 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
     parser.epilog = _EXAMPLE
     parser.add_argument("run_dir", metavar="RUN_DIR", help="the run's --output_path, its results file, or kept answers")
     add_options_of_judging(

@@ -99,6 +99,7 @@ class Early:
         """Begin with another run, which has no answers yet."""
         self.call_off()
         self._over, self._verdicts = False, 0
+        self._judge.paid.clear()
 
     async def _put(self, question: Question) -> Verdict | Unjudged:
         if self._over:  # a thread of the model that was broken off

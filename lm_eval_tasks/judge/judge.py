@@ -100,7 +100,7 @@ class Judge:
         Args:
             rank, ranks: of this process, which takes its share of the run's caps.
         """
-        self._loop.call_soon_threadsafe(self._forget_early)
+        self._loop.call_soon_threadsafe(self.early.begin)
         self._ranks, before = (rank, ranks), self._ranks
         if self._has_asked or self._ranks != before:
             self._has_asked = False
@@ -229,10 +229,6 @@ class Judge:
     def break_off(self) -> None:
         """Ask nothing more ahead of ``ask``; the model's run has been broken off. May be called from any thread."""
         self._loop.call_soon_threadsafe(self.early.call_off)
-
-    def _forget_early(self) -> None:
-        self.early.begin()
-        self.paid.clear()
 
     async def put(self, question: Question, key: str) -> Verdict | Unjudged:
         """The outcome of one question, with its key; to be called in the judge's event loop."""

@@ -37,11 +37,21 @@ from lm_eval_tasks.harness.compat import JsonChatStr
 from lm_eval_tasks.models.answering import chats
 from lm_eval_tasks.models.local_batches import Batches
 from lm_eval_tasks.models.local_checks import Checks
-from lm_eval_tasks.models.local_families import FAMILIES, Family
 from lm_eval_tasks.models.local_generate import Generator
 from lm_eval_tasks.models.local_prompt import IDENTITY, Deaf, Prompts
 
 log = logging.getLogger(f"lm_eval.{__name__}")
+
+_MODEL_CLASS = {
+    "qwen2_5_omni": "Qwen2_5OmniThinkerForConditionalGeneration",
+    "qwen3_omni_moe": "Qwen3OmniMoeThinkerForConditionalGeneration",
+}
+"""Type of a checkpoint -> the class to load in place of the one that the configuration leads to. The full class speaks:
+it ignores max_new_tokens and loads a voice. The thinker has the same weights without it."""
+
+_ADAPTER = {"phi4_multimodal": "speech-lora"}
+"""Type of a checkpoint -> the folder in it with a LoRA without which it hears badly, and which from_pretrained does not
+load."""
 
 _NOT_IN_IDENTITY = {
     *("batch_size", "max_batch_size", "device", "parallelize", "device_map", "max_memory_per_gpu", "max_cpu_memory"),
@@ -77,8 +87,9 @@ class HFAudio(HFLM):
 
     def _get_backend(self, config: Any, backend: str = "causal", trust_remote_code: bool | None = False) -> None:
         self.backend = "causal"  # whatever transformers files it under: an answer follows its prompt
-        named = self._family.model_class or next(iter(config.architectures or []), "")
-        if not self._family.model_class and type(config) in AutoModelForMultimodalLM._model_mapping:
+        special = _MODEL_CLASS.get(config.model_type)
+        named = special or next(iter(config.architectures or []), "")
+        if not special and type(config) in AutoModelForMultimodalLM._model_mapping:
             self.AUTO_MODEL_CLASS = AutoModelForMultimodalLM
         else:  # some are not in the mapping
             self.AUTO_MODEL_CLASS = getattr(transformers, named, transformers.AutoModelForCausalLM)
@@ -108,7 +119,7 @@ class HFAudio(HFLM):
 
     def _create_model(self, pretrained: str, revision: str | None = "main", **options: Any) -> None:
         super()._create_model(pretrained, revision=revision, **options)
-        adapter = self._family.adapter
+        adapter = _ADAPTER.get(self.config.model_type)
         if not adapter:
             return
         where = {"subfolder": adapter, "revision": revision}
@@ -126,10 +137,6 @@ class HFAudio(HFLM):
             raise ModelUnavailable(
                 f"{pretrained} hears through its adapter {adapter}; it cannot be loaded (pip install -U peft): {said}"
             ) from None
-
-    @property
-    def _family(self) -> Family:
-        return FAMILIES.get(self.config.model_type, Family())
 
     # What lm-eval calls
 
@@ -175,7 +182,6 @@ class HFAudio(HFLM):
         return batches.answers
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """Not offered."""
         raise ValueError("hf-audio only generates; use --model hf for tasks that compare likelihoods")
 
     loglikelihood_rolling = loglikelihood

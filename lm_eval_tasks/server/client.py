@@ -39,7 +39,6 @@ class Client(Connection):
         stopped: why no further call is made, or None.
         refuses: whether that is because it refused many requests alike.
         last: how the last call ended.
-        calls: requests made, each try counted.
     """
 
     def __init__(self, server: Server) -> None:
@@ -49,7 +48,6 @@ class Client(Connection):
         self.stopped: str | None = None
         self.refuses = False
         self.last: Outcome | None = None
-        self.calls = 0
         self._alike: tuple[tuple[Any, ...], int] = ((), 0)
         self._struggling = 0
         self._answers = 0
@@ -171,7 +169,6 @@ class Client(Connection):
             self.pace.leave()
             return lost(NOT_ASKED)
         try:
-            self.calls += 1
             outcome = await self.post(encode(body), body.get("max_tokens", body.get(OTHER_NAME)))
         finally:
             self.pace.leave()
