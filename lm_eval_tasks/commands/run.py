@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_eval import simple_evaluate
+import lm_eval
 from lm_eval.api.registry import get_model
 from lm_eval.tasks import TaskManager
 
@@ -152,12 +152,12 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     seeds = ("random_seed", "numpy_random_seed", "torch_random_seed", "fewshot_random_seed")
     options: dict[str, Any] = {
         name: getattr(config, name)
-        for name in inspect.signature(simple_evaluate).parameters
+        for name in inspect.signature(lm_eval.simple_evaluate).parameters
         if hasattr(config, name) and name != "cache_requests"
     }
     options |= config.cache_requests
     options |= dict(zip(seeds, config.seed or [None] * len(seeds), strict=True))
-    results = simple_evaluate(**options, task_manager=manager, evaluation_tracker=tracker)
+    results = lm_eval.simple_evaluate(**options, task_manager=manager, evaluation_tracker=tracker)
     if results is None:  # not the first of several ranks
         return
     for part in ("config", "configs"):  # --model_args and --metadata

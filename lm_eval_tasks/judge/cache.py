@@ -106,7 +106,7 @@ class VerdictCache:
                 self._db.execute(f"PRAGMA busy_timeout = {1000 * LAST_TRY}")
                 self._again = 0.0
                 self._store_held()
-            if self._held and self.path:
+            if self._held and not self._warned:
                 self._warn(f"{len(self._held)} verdicts could not be stored in it")
             self._held.clear()
             self._given_up = True
