@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import yaml
+from tqdm import tqdm
 
 from lm_eval_tasks.errors import ModelUnavailable
 
@@ -121,25 +122,19 @@ def _last_lines(log: str) -> str:
 
 def _wait_for(guard: subprocess.Popen[bytes], log: str, url: str, timeout: float) -> list[str]:
     """Wait until a server answers; returns the models that it names."""
-    began = said = time.monotonic()
-    terminal = sys.stderr.isatty()
-    while True:
-        waited = time.monotonic() - began
-        if (models := _models(url)) is not None:
-            begin = "\r" if terminal else ""
-            print(f"{begin}The server is up after {waited:.0f} s. Its log: {log}", file=sys.stderr)
-            return models
-        ended = guard.poll()
-        if ended is not None or waited > timeout:
-            what = f"ended with status {ended}" if ended is not None else f"did not answer within {timeout:.0f} s"
-            if ended is None:
-                print(_last_lines(log), file=sys.stderr)
-            raise ModelUnavailable(f"--serve: the server {what}; its log is {log}")
-        if terminal or time.monotonic() - said > _EVERY:
-            said = time.monotonic()
-            line = f"Waiting for the server: {waited:.0f} s (log: {log})"
-            print(f"\r{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
-        time.sleep(0.5)
+    began, often = time.monotonic(), 0.5 if sys.stderr.isatty() else _EVERY
+    with tqdm(desc=f"Waiting for the server (log: {log})", bar_format="{desc}: {elapsed}", mininterval=often) as bar:
+        while (models := _models(url)) is None:
+            ended = guard.poll()
+            if ended is not None or time.monotonic() - began > timeout:
+                what = f"ended with status {ended}" if ended is not None else f"did not answer within {timeout:.0f} s"
+                if ended is None:
+                    print(_last_lines(log), file=sys.stderr)
+                raise ModelUnavailable(f"--serve: the server {what}; its log is {log}")
+            bar.update()
+            time.sleep(0.5)
+    print(f"The server is up after {time.monotonic() - began:.0f} s. Its log: {log}", file=sys.stderr)
+    return models
 
 
 def _models(url: str) -> list[str] | None:

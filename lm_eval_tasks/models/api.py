@@ -119,17 +119,13 @@ class AudioChatCompletions(LocalChatCompletion):
             return Unanswered(outcome.reason, outcome.words)
         if outcome.only_thought and outcome.kind is Kind.REPLY:
             return Unanswered(_REASONING_ALONE)
-        finish = "length" if outcome.kind is Kind.CUT else "stop"
-        if self._is_half_a_thought(outcome.text, finish):
+        finish, end = "length" if outcome.kind is Kind.CUT else "stop", self.think_end_token
+        if _UNFINISHED.search(outcome.text) or (end and finish == "length" and str(end) not in outcome.text):
             finish = "thinking"
         text = without_keys(outcome.text, spare_words=True)
-        if self.think_end_token:
-            text = text.split(str(self.think_end_token))[-1].lstrip()
+        if end:
+            text = text.split(str(end))[-1].lstrip()
         until = gen_kwargs.get("until") or []
         for mark in [until] if isinstance(until, str) else until:
             text = text.split(mark, 1)[0] if mark else text
         return Answer(text, finish, outcome.model, outcome.prompt_tokens, outcome.completion_tokens, without)
-
-    def _is_half_a_thought(self, text: str, finish: str) -> bool:
-        end = self.think_end_token
-        return bool(_UNFINISHED.search(text)) or (bool(end) and finish == "length" and str(end) not in text)
