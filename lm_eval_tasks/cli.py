@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import NoReturn
 
-from lm_eval_tasks import __version__
+from lm_eval_tasks import INCLUDE_PATH, __version__
 from lm_eval_tasks.errors import ModelUnavailable
+
+_COMMANDS = {
+    "path": (None, "print the folder for lm_eval --include_path"),
+    "run": (None, "lm_eval run, with this pack's tasks and models"),
+    "fetch": ("commands.fetch", "download the data in advance"),
+    "judge": ("commands.judge", "judge answers from a file, made by any program"),
+    "rejudge": ("commands.rejudge", "judge a run's answers: those that are unjudged, or all of them again"),
+    "export": ("commands.export", "write a run's answers and verdicts in AIR-Bench's own format"),
+    "report": ("report", "write a report of one or more runs: HTML, Markdown, LaTeX or CSV"),
+}
+"""Command -> the module with its options, and what it does."""
 
 _NOT_WRITTEN = (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -33,7 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from lm_eval_tasks.commands.serve import main as run
 
             return run(arguments[1:])
-        args = _parser().parse_args(arguments)
+        args = _parser(arguments[:1]).parse_args(arguments)
+        if arguments == ["path"]:
+            print(INCLUDE_PATH)
+            return 0
         return args.handler(args)
     except (ValueError, OSError) as error:
         _say(error)
@@ -60,29 +76,19 @@ def _say(what: object) -> None:
     print(f"lm-eval-tasks: {without_keys(said)}", file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
-    from lm_eval_tasks import report
-    from lm_eval_tasks.commands import data, export, judge, rejudge
-
+def _parser(named: Collection[str] = tuple(_COMMANDS)) -> argparse.ArgumentParser:
+    """The parser of all commands, with the options of those that are named: a command is imported when it is used."""
     parser = _Parser(
         prog="lm-eval-tasks",
         description="AIR-Bench and INTIMA for lm-evaluation-harness: runs, judging, reports and data.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
-    commands.add_parser("path", help="print the folder for lm_eval --include_path").set_defaults(handler=data.path)
-    commands.add_parser("run", help="lm_eval run, with this pack's tasks and models", add_help=False)
-    data.add_arguments(commands.add_parser("fetch", help="download the data in advance"))
-    judge.add_arguments(commands.add_parser("judge", help="judge answers from a file, made by any program"))
-    rejudge.add_arguments(
-        commands.add_parser("rejudge", help="judge a run's answers: those that are unjudged, or all of them again")
-    )
-    export.add_arguments(
-        commands.add_parser("export", help="write a run's answers and verdicts in AIR-Bench's own format")
-    )
-    command = commands.add_parser("report", help="write a report of one or more runs: HTML, Markdown, LaTeX or CSV")
-    report.add_arguments(command)
-    command.set_defaults(handler=report.run)
+    one = partial(_Parser, formatter_class=argparse.RawDescriptionHelpFormatter)  # leaves examples as they are
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=one)
+    for name, (module, what) in _COMMANDS.items():
+        command = commands.add_parser(name, help=what, add_help=name != "run")
+        if module and name in named:
+            importlib.import_module(f"lm_eval_tasks.{module}").add_arguments(command)
     return parser
 
 

@@ -7,8 +7,9 @@ import time
 
 import pytest
 from batch_judges import IN_BATCH, api, asked, jobs_left, make, values  # noqa: F401
-from batch_server import BatchServer
+from batch_server import BatchServer, line
 
+from lm_eval_tasks.judge import batch
 from lm_eval_tasks.judge import batch_server as protocol
 
 DAY = 86_400
@@ -84,6 +85,22 @@ def test_how_to_go_on_is_said_where_the_list_of_batches_tells_nothing(api, make,
     asked(make())
     (note,) = (tmp_path / "cache.sqlite.batches").glob("*.json")
     assert f"remove {note} to submit it anew" in caplog.text
+
+
+def test_nobody_waits_for_what_a_batch_without_an_end_holds_of_a_cap(api, make, monkeypatch):
+    monkeypatch.setattr(batch, "MAX_REQUESTS", 3)
+    api.faults = {("GET", "batches/batch_0"): [404] * 9}
+    dear = {"prompt_tokens": 2000, "completion_tokens": 4}
+
+    def unusable(request: dict) -> dict:
+        found = line(request, "hm")
+        found["response"]["body"]["usage"] = dear
+        return found
+
+    api.results = lambda number, rows: ([unusable(row) for row in rows], [])
+    outcomes = values(asked(make(judge_batch_rest="direct", judge_max_tokens_total=6 * 1100)))
+    assert {str(o)[:14] for o in outcomes[:3]} == {"batch: batch_0"}
+    assert set(outcomes[3:]) == {"judge_max_tokens_total=6600 reached"} and api.calls == []
 
 
 def test_results_without_an_end_fill_no_memory(api, make, monkeypatch):

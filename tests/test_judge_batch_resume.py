@@ -142,9 +142,9 @@ def test_a_damaged_note_of_a_batch_stops_the_submission(api, make, tmp_path):
     assert (len(api.batches), api.calls) == (0, [])
 
 
-def test_without_a_cache_that_can_be_written_nothing_is_submitted(api, make, tmp_path):
+def test_without_a_cache_that_can_be_written_nothing_is_submitted(api, make, monkeypatch):
     judge = make()
-    judge.cache._writable = False
+    monkeypatch.setattr(type(judge.cache), "writable", False)
     assert {reason[:30] for reason in values(asked(judge))} == {"batch: the verdict cache canno"}
     assert (len(api.batches), api.files, api.calls) == (0, {}, [])
     with pytest.raises(ValueError, match="needs the verdict cache"):

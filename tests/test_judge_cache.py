@@ -239,7 +239,7 @@ def locked(cache, server, make_judge):
 
 
 WRITING = ["BEGIN IMMEDIATE"]
-READING = ["PRAGMA locking_mode=EXCLUSIVE", "BEGIN IMMEDIATE", "INSERT INTO finished VALUES ('x')"]
+READING = ["PRAGMA locking_mode=EXCLUSIVE", "BEGIN IMMEDIATE", "INSERT INTO verdict VALUES ('x', '{}')"]
 
 
 def test_a_cache_that_is_locked_stops_nobody_and_gets_all_verdicts_later(server, make_judge, cache, locked, caplog):

@@ -112,11 +112,11 @@ def test_a_clip_without_an_answer_stays_so_however_often_the_run_is_judged_again
 def test_a_submitted_question_is_put_once_and_counts_as_asked(server, make_judge):
     server.script("judge", refused(401, "no"), then="8 6")
     judge = make_judge()
-    assert judge.submit(QUESTION).result(5).reason == "judge unavailable" and judge.stopped
+    assert judge.early.submit(QUESTION).result(5).reason == "judge unavailable" and judge.stopped
     assert judge.ask([QUESTION], "Judging")[0].value == (8, 6)  # what was early is forgotten
     server.forget()
     judge = make_judge()
-    assert judge.submit(QUESTION).result(5).value == (8, 6)
+    assert judge.early.submit(QUESTION).result(5).value == (8, 6)
     (outcome,) = judge.ask([QUESTION], "Judging")
     assert outcome.value == (8, 6) and not outcome.cached and server.calls() == 1
 
@@ -125,10 +125,10 @@ def test_a_submitted_question_that_was_stored_before_or_is_asked_again_counts_as
     server.script("judge", "8 6")
     stored = str(tmp_path / "c.sqlite")
     judge = make_judge(judge_cache=stored)
-    judge.submit(QUESTION).result(5)
+    judge.early.submit(QUESTION).result(5)
     assert [outcome.cached for outcome in judge.ask([QUESTION, QUESTION], "Judging")] == [False, True]
     later = make_judge(judge_cache=stored)
-    assert later.submit(QUESTION).result(5).cached
+    assert later.early.submit(QUESTION).result(5).cached
     assert later.ask([QUESTION], "Judging")[0].cached and server.calls() == 1
 
 
@@ -139,7 +139,7 @@ def test_what_was_submitted_before_the_cache_was_full_is_not_asked_again(server,
         if number == 10:
             (pages,) = judge.cache._db.execute("PRAGMA page_count").fetchone()
             judge.cache._db.execute(f"PRAGMA max_page_count={pages}").fetchone()
-        judge.submit(question).result(5)
+        judge.early.submit(question).result(5)
     outcomes = judge.ask(questions(20), "Judging")
     assert [outcome.cached for outcome in outcomes] == [False] * 20 and server.calls() == 20
 
@@ -147,7 +147,7 @@ def test_what_was_submitted_before_the_cache_was_full_is_not_asked_again(server,
 def test_a_submitted_verdict_that_the_cache_has_lost_is_asked_for_again(server, make_judge, tmp_path):
     server.script("judge", "8 6")
     judge = make_judge(judge_cache=str(tmp_path / "c.sqlite"))
-    judge.submit(QUESTION).result(5)
+    judge.early.submit(QUESTION).result(5)
     judge.cache.close()
     (outcome,) = judge.ask([QUESTION], "Judging")
     assert outcome.value == (8, 6) and not outcome.cached and server.calls() == 2
@@ -157,7 +157,7 @@ def test_what_was_submitted_in_a_run_that_was_broken_off_counts_no_more(server, 
     server.script("judge", *["no verdict"] * 3, "8 6")
     judge = make_judge(judge_cache=False)
     judge.begin_run()
-    assert judge.submit(QUESTION).result(5).reason
+    assert judge.early.submit(QUESTION).result(5).reason
     judge.begin_run()
     assert judge.ask([QUESTION], "Judging")[0].value == (8, 6)
 
@@ -165,7 +165,7 @@ def test_what_was_submitted_in_a_run_that_was_broken_off_counts_no_more(server, 
 def test_no_more_questions_wait_than_keep_the_judge_busy(server, make_judge):
     server.script("judge", said("8 6", delay=0.05))
     judge = make_judge(judge_concurrency=2)
-    early = [judge.submit(question) for question in questions(30)]
+    early = [judge.early.submit(question) for question in questions(30)]
     assert 8 <= sum(future is not None for future in early) < 30
     outcomes = judge.ask(questions(30), "Judging")
     assert [outcome.value for outcome in outcomes] == [(8, 6)] * 30 and server.calls() == 30

@@ -15,9 +15,9 @@ from lm_eval.models.api_models import JsonChatStr
 from servers import DROP, Answer, refused, said
 
 from lm_eval_tasks.audio.clips import AudioRef, inspect_audio
+from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.harness.chat import with_audio
 from lm_eval_tasks.models.api import AudioChatCompletions
-from lm_eval_tasks.models.generation import ModelUnavailable
 from lm_eval_tasks.runs.answers import Unanswered
 
 OPTIONS = {"until": ["<|end|>", "END."], "do_sample": False, "max_gen_toks": 64}

@@ -91,6 +91,7 @@ def test_a_command_that_does_not_exist_is_named(tmp_path, capfd):
     [
         (["--serve", "vllm serve M"], "{port}"),
         (["--serve", "vllm serve M --port {port}", "--config", "FILE"], "model_args"),
+        (["--serve", "vllm serve M --port {port}", "--taks", "intima"], "--taks"),
     ],
 )
 def test_wrong_use_is_refused_before_anything_starts(tmp_path, capfd, arguments, told):
@@ -103,10 +104,8 @@ def test_wrong_use_is_refused_before_anything_starts(tmp_path, capfd, arguments,
 @pytest.mark.parametrize(
     ("given", "model"),
     [
-        ("", "model=one"),
-        ("tokenizer_model=x", "model=one"),
-        ("num_concurrent=8,model=mine", None),
-        ('{"num_concurrent": 8, "model": "mine"}', None),
+        ({"tokenizer_model": "x"}, "model=one"),
+        ({"num_concurrent": 8, "model": "mine"}, None),
     ],
 )
 def test_the_servers_only_model_is_taken_unless_one_is_named(given, model):
@@ -115,7 +114,7 @@ def test_the_servers_only_model_is_taken_unless_one_is_named(given, model):
     assert "base_url=http://localhost:1234/v1/chat/completions" in named
     for models in ([], ["one", "two"]):
         with pytest.raises(ValueError, match="add --model_args model=NAME"):
-            serve._own_arguments(1234, models, "")
+            serve._own_arguments(1234, models, {})
     # the same command gets the same port, so that caches know it again
     assert serve._free_port("a {port}") == serve._free_port("a {port}") != serve._free_port("b {port}")
 
@@ -159,26 +158,28 @@ def test_what_a_server_starts_outside_of_its_group_ends_with_it(tmp_path, ends):
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
         f"print(child.pid, flush=True)\n{ends}\n"
     )
-    with log.open("w") as file, serve.running([sys.executable, "-c", body], file) as running:
+    with log.open("w") as file, serve.running([sys.executable, "-c", body], file) as guard:
         wait_until(lambda: log.read_text().endswith("\n"))
         time.sleep(0.7)
-        assert running.guard.poll() is None and alive(int(log.read_text()))
+        assert guard.poll() is None and alive(int(log.read_text()))
     wait_until(lambda: not alive(int(log.read_text())), 5)
 
 
-def test_a_server_that_ignores_the_polite_signal_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(serve, "_GRACE", 0.5)
-    stubborn = subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, start_new_session=True)
-    assert stubborn.stdout.readline() == b"here\n"
-    serve.end_group(stubborn)
-    assert stubborn.returncode == -signal.SIGKILL
-    stubborn.stdout.close()
+def test_a_server_that_ignores_the_polite_signal_is_killed():
+    guard = (
+        "import sys; from lm_eval_tasks.commands import serve; serve._GRACE = 0.5; sys.exit(serve.guard(sys.argv[1:]))"
+    )
+    run = [sys.executable, "-c", guard, sys.executable, "-c", STUBBORN]
+    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as guarding:
+        assert guarding.stdout.readline() == b"here\n"
+        guarding.stdin.close()
+        assert guarding.wait(20) == 128 + signal.SIGKILL
 
 
 def test_signals_to_the_guard_do_not_reach_the_server_as_ignored(tmp_path):
     """A signal that a parent ignores would stay ignored in the server."""
     log = tmp_path / "log"
     body = "import signal; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, flush=True)"
-    with log.open("w") as file, serve.running([sys.executable, "-c", body], file) as running:
-        running.guard.wait()
+    with log.open("w") as file, serve.running([sys.executable, "-c", body], file) as guard:
+        guard.wait()
     assert log.read_text().split() == ["True"]

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lm_eval_tasks.airbench_chat import official
+from lm_eval_tasks.runs.stored import load_run, why_unanswered
+
 _EXAMPLE = """\
 For AIR-Bench-Chat: Chat_result_modelx.jsonl (the answers, which `lm-eval-tasks judge` reads too), chat_score.json
 (reference first) and chat_score_cir.json (prediction first), which cal_score.py of the official repository reads.
@@ -18,8 +21,6 @@ example:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLE
     parser.add_argument("run_dir", metavar="RUN", help="the run's --output_path, or its results file")
     parser.add_argument("--format", choices=["official"], default="official", help="the format (default: official)")
@@ -33,9 +34,6 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError: the run holds no answers to AIR-Bench-Chat, or a file of an earlier export is in the way.
     """
-    from lm_eval_tasks.airbench_chat import official
-    from lm_eval_tasks.runs.stored import load_run
-
     run, folder = load_run(args.run_dir), Path(args.output_path)
     tasks = [task for task in run.samples if run.files.benchmarks[task] == "air_bench_chat"]
     if not tasks:
@@ -58,8 +56,6 @@ def main(args: argparse.Namespace) -> int:
 
 def _samples(run: Any, tasks: list[str]) -> Iterator[tuple[dict[str, Any], str | None, dict[str, Any]]]:
     """Doc, answer (None where there is none) and judgement of each sample; of several answers each is a sample."""
-    from lm_eval_tasks.runs.stored import why_unanswered
-
     for task in tasks:
         for sample in run.samples[task]:
             missing = why_unanswered(sample)

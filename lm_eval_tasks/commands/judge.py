@@ -9,10 +9,15 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from lm_eval_tasks.runs.files import Answers, Row
+from lm_eval_tasks.airbench_chat import answers as airbench_chat
+from lm_eval_tasks.commands.rejudge import add_options_of_judging, changes_of, free, judge_stored
+from lm_eval_tasks.intima import answers as intima
+from lm_eval_tasks.runs import alone, ended
+from lm_eval_tasks.runs.files import Answers, Row, as_name, model_of, read_rows, store
+from lm_eval_tasks.runs.stored import load_run
+from lm_eval_tasks.settings import check_judge, read_settings
 
 _EXAMPLE = """\
 FILE holds one JSON object a line, or one JSON list. AIR-Bench-Chat: the fields of Chat_meta.json and "response", or
@@ -25,23 +30,17 @@ example:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLE
     parser.add_argument("file", metavar="FILE", help="the answers of one model")
     parser.add_argument(
         "--model_name", help="the model that answered (default: as the file says, else the file's name)"
     )
-    parser.add_argument(
-        "--metadata",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="settings as for a run, as KEY=VALUE or one JSON object; rows are joined with the data in local_path",
+    add_options_of_judging(
+        parser,
+        every="ask for every verdict again, also those in the cache",
+        metadata="settings as for a run, as KEY=VALUE or one JSON object; rows are joined with the data in local_path",
+        output="where the results go (default: a folder named after model and judge)",
     )
-    parser.add_argument("--output_path", help="where the results go (default: a folder named after model and judge)")
-    parser.add_argument("--all", action="store_true", help="ask for every verdict again, also those in the cache")
     parser.set_defaults(handler=main)
 
 
@@ -51,12 +50,6 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError: the file has no usable answer, or a setting is wrong; says which.
     """
-    from lm_eval_tasks.commands.rejudge import changes_of, free, judge_stored
-    from lm_eval_tasks.runs import alone, ended
-    from lm_eval_tasks.runs.files import as_name, read_rows, store
-    from lm_eval_tasks.runs.stored import load_run
-    from lm_eval_tasks.settings import check_judge, read_settings
-
     changes = changes_of(args.metadata)
     file = Path(args.file).expanduser().absolute()
     rows = read_rows(file)
@@ -64,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
     settings = read_settings(benchmark, changes)
     check_judge(settings)
     model, rows = _of_one_model(rows, args.model_name, benchmark, file)
-    answers, about = _match(benchmark, rows, settings)
+    answers, about = (intima if benchmark == "intima" else airbench_chat).match(rows, settings)
     problems = answers.problems()
     for problem in problems:
         print(f"lm-eval-tasks: {file.name}: {problem}", file=sys.stderr)
@@ -107,8 +100,6 @@ def _of_one_model(rows: list[Row], given: str | None, benchmark: str, file: Path
     Raises:
         ValueError: the file holds answers of several models, none of which was named.
     """
-    from lm_eval_tasks.runs.files import model_of
-
     fields = ("model_name",) if benchmark == "intima" else ("model_name", "model")  # INTIMA's model wrote the prompt
     said = [model_of(row, fields) for row in rows]
     names = dict.fromkeys(filter(None, said))
@@ -117,14 +108,6 @@ def _of_one_model(rows: list[Row], given: str | None, benchmark: str, file: Path
     if given not in names:
         raise ValueError(f"{file} holds answers of {', '.join(names)}: name one of them with --model_name")
     return given, [row for row, name in zip(rows, said, strict=True) if name == given]
-
-
-def _match(benchmark: str, rows: list[Row], settings: Any) -> tuple[Answers, dict[str, Any]]:
-    if benchmark == "intima":
-        from lm_eval_tasks.intima.answers import match
-    else:
-        from lm_eval_tasks.airbench_chat.answers import match
-    return match(rows, settings)
 
 
 def _told(answers: Answers, rows: list[Row], file: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ the last step, so that no results are left that tell something else.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -18,13 +19,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from lm_eval.tasks import TaskManager
 
 from lm_eval_tasks import INCLUDE_PATH
-
-if TYPE_CHECKING:
-    from lm_eval_tasks.runs.stored import StoredRun
-
+from lm_eval_tasks.airbench_chat.scoring import CATEGORY
+from lm_eval_tasks.commands.run import besides_the_pack
+from lm_eval_tasks.commands.run import main as run_lm_eval
+from lm_eval_tasks.harness.compat import key_values
+from lm_eval_tasks.runs.files import as_name
+from lm_eval_tasks.runs.made import complete, complete_sample
+from lm_eval_tasks.runs.plain import from_json
+from lm_eval_tasks.runs.reader import read
+from lm_eval_tasks.runs.stored import DATA_SETTINGS, StoredRun, load_run
+from lm_eval_tasks.runs.trust import check_settings
+from lm_eval_tasks.runs.waiting import folder_of_answers
+from lm_eval_tasks.settings import ENV_PREFIX, check_names, read_settings, with_changes
 
 _EXAMPLE = """\
 examples:
@@ -35,37 +46,31 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLE
-    parser.add_argument(
-        "run_dir", metavar="RUN_DIR", nargs="?", help="the run's --output_path, its results file, or kept answers"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="ask for every verdict again (default: keep those of the run)"
-    )
-    parser.add_argument(
-        "--metadata",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="settings that differ from the run's, as KEY=VALUE or one JSON object",
+    parser.add_argument("run_dir", metavar="RUN_DIR", help="the run's --output_path, its results file, or kept answers")
+    add_options_of_judging(
+        parser,
+        every="ask for every verdict again (default: keep those of the run)",
+        metadata="settings that differ from the run's, as KEY=VALUE or one JSON object",
+        output="where the new results go (default: beside RUN_DIR, with -rejudged and the judge's name added; for "
+        "kept answers: in the current folder)",
     )
     parser.add_argument(
         "--include_path", action="append", default=[], help="folder of your own task files, if the run used one"
-    )
-    parser.add_argument(
-        "--output_path",
-        help="where the new results go (default: beside RUN_DIR, with -rejudged and the judge's name added; for "
-        "kept answers: in the current folder)",
     )
     parser.add_argument(
         "--trust",
         action="store_true",
         help="use the judge's address, key variable, cache, prompt file and extra body that RUN_DIR names",
     )
-    parser.set_defaults(handler=main, wrong_use=parser.error)
+    parser.set_defaults(handler=main)
+
+
+def add_options_of_judging(parser: argparse.ArgumentParser, every: str, metadata: str, output: str) -> None:
+    """Add ``--all``, ``--metadata`` and ``--output_path`` with these helps."""
+    parser.add_argument("--all", action="store_true", help=every)
+    parser.add_argument("--metadata", action="extend", nargs="+", default=[], metavar="KEY=VALUE", help=metadata)
+    parser.add_argument("--output_path", help=output)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -74,15 +79,6 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError: the run cannot be judged again, or asks for what only the user may decide.
     """
-    from lm_eval_tasks.runs.stored import load_run
-    from lm_eval_tasks.runs.trust import check_settings
-    from lm_eval_tasks.runs.waiting import folder_of_answers
-    from lm_eval_tasks.settings import check_names, with_changes
-
-    if args.run_dir is None and args.metadata and "=" not in args.metadata[-1] and args.metadata[-1][:1] != "{":
-        args.run_dir = args.metadata.pop()  # what follows the last setting
-    if args.run_dir is None:
-        args.wrong_use("the following arguments are required: RUN_DIR")
     changes = changes_of(args.metadata)
     check_names(changes)
     _refuse_data_settings(changes)
@@ -122,8 +118,6 @@ def judge_stored(
     Returns:
         Exit status.
     """
-    from lm_eval_tasks.commands.run import main as run_lm_eval
-
     model = {"model": stored.model.lstrip(".") or "model", "run_dir": metadata["replay"]}
     command = ["--model", "replay-answers", "--model_args", json.dumps(model)]
     command += ["--tasks", ",".join(names), "--metadata", json.dumps(metadata)]
@@ -132,24 +126,23 @@ def judge_stored(
     aside = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
     try:
         status = run_lm_eval([*command, "--output_path", str(aside / output.name), "--log_samples"])
-        _complete(aside, stored, {"judges": _judges(metadata, stored), **told})
-        _move(aside, output.parent)
+        results_file = _complete(aside, stored, {"judges": _judges(metadata, stored), **told})
+        for file in sorted(filter(Path.is_file, aside.rglob("*")), key=lambda file: file == results_file):
+            place = output.parent / file.relative_to(aside)  # results last, when their samples are there
+            place.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(place)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     print(f"The results are in {output}")
     return status
 
 
-def _complete(aside: Path, stored: StoredRun, judged_again: dict[str, Any]) -> None:
-    """Put what belongs to the answers into the new files.
+def _complete(aside: Path, stored: StoredRun, judged_again: dict[str, Any]) -> Path:
+    """Put what belongs to the answers into the new files; returns the results file.
 
     Raises:
         OSError: lm-eval could not write its results (it says so in its log and goes on).
     """
-    from lm_eval_tasks.runs.made import complete, complete_sample
-    from lm_eval_tasks.runs.plain import from_json
-    from lm_eval_tasks.runs.reader import read
-
     try:
         inside = next(aside.iterdir(), aside)
         files = read(inside if inside.is_dir() else aside)
@@ -159,26 +152,14 @@ def _complete(aside: Path, stored: StoredRun, judged_again: dict[str, Any]) -> N
     results = complete(files.results, stored.results, {"date": date, **judged_again})
     for task, file in files.samples_files.items():
         # in the order of the replayed docs, which is that of the stored samples; doc_id is their place there
-        olds, part = stored.samples[task], file.with_suffix(".part")
-        with file.open(encoding="utf-8") as lines, part.open("w", encoding="utf-8") as new:
-            for sample in map(from_json, lines):
-                whole = complete_sample(sample, olds[sample["doc_id"]].logged)
-                new.write(json.dumps(whole, ensure_ascii=False) + "\n")
-        part.replace(file)
-    part = files.results_file.with_suffix(".part")
-    part.write_text(json.dumps(results, indent=2, ensure_ascii=False), encoding="utf-8")
-    part.replace(files.results_file)
-
-
-def _move(source: Path, target: Path) -> None:
-    """Move all files below one folder to the same places below another; results last, when their samples are there."""
-    from lm_eval_tasks.runs.reader import results_in
-
-    files = [file for file in source.rglob("*") if file.is_file()]
-    for file in sorted(files, key=lambda file: file in results_in(file.parent)):
-        place = target / file.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        file.replace(place)
+        with file.open(encoding="utf-8") as lines:
+            samples = [
+                complete_sample(one, stored.samples[task][one["doc_id"]].logged) for one in map(from_json, lines)
+            ]
+        with file.open("w", encoding="utf-8") as whole:
+            whole.writelines(json.dumps(sample, ensure_ascii=False) + "\n" for sample in samples)
+    files.results_file.write_text(json.dumps(results, indent=2, ensure_ascii=False), encoding="utf-8")
+    return files.results_file
 
 
 def _which(stored: StoredRun) -> str:
@@ -194,16 +175,12 @@ def _which(stored: StoredRun) -> str:
 
 def _judges(settings: dict[str, Any], stored: StoredRun) -> dict[str, str]:
     """Benchmark -> the judge that is asked."""
-    from lm_eval_tasks.settings import read_settings
-
     benchmarks = {stored.files.benchmarks[task] for task in stored.samples}
     return {benchmark: read_settings(benchmark, settings).judge_model for benchmark in sorted(benchmarks)}
 
 
 def _new_output(stored: StoredRun, where: Path, settings: dict[str, Any]) -> Path:
     """Beside the run, or for kept answers, which lie in a cache, in the user's folder."""
-    from lm_eval_tasks.runs.files import as_name
-
     folder = where.parent if where.is_file() else where
     start = folder if stored.finished else Path.cwd() / as_name(stored.model)
     base = re.sub("-rejudged-.+", "", start.name) if "judged_again" in stored.results else start.name
@@ -213,14 +190,12 @@ def _new_output(stored: StoredRun, where: Path, settings: dict[str, Any]) -> Pat
 
 def free(path: Path) -> Path:
     """The path, or the first one with a number behind it that is not there yet."""
-    names = (path.name if number == 1 else f"{path.name}-{number}" for number in range(1, sys.maxsize))
-    return next(found for name in names if not (found := path.with_name(name)).exists())
+    others = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
+    return next(found for found in itertools.chain([path], others) if not found.exists())
 
 
 def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:
     """What to ask lm_eval for. Kept answers know no groups: the pack's tasks are put into theirs."""
-    from lm_eval_tasks.airbench_chat.scoring import CATEGORY
-
     names = stored.top_level()
     if stored.finished:
         return names
@@ -245,10 +220,6 @@ def _names(stored: StoredRun, metadata: dict[str, Any]) -> list[str]:
 
 def _check_known(names: list[str], folders: list[str]) -> None:
     """Refuse a run of tasks that no folder defines."""
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.commands.run import besides_the_pack
-
     known = TaskManager(include_path=[*besides_the_pack(folders), str(INCLUDE_PATH)], include_defaults=False).task_index
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -259,8 +230,6 @@ def _check_known(names: list[str], folders: list[str]) -> None:
 
 def changes_of(words: list[str]) -> dict[str, Any]:
     """Settings from words in the forms that lm_eval's own --metadata has."""
-    from lm_eval_tasks.harness.compat import key_values
-
     changes: dict[str, Any] = {}
     for word in words:
         try:
@@ -275,8 +244,6 @@ def changes_of(words: list[str]) -> dict[str, Any]:
 
 def _refuse_data_settings(changes: dict[str, Any]) -> None:
     """Refuse what would be written down as true of answers that were made otherwise."""
-    from lm_eval_tasks.runs.stored import DATA_SETTINGS
-
     named = [own for own in changes.values() if isinstance(own, dict)]
     for key in DATA_SETTINGS:
         if any(key in found for found in (changes, *named)):
@@ -286,9 +253,6 @@ def _refuse_data_settings(changes: dict[str, Any]) -> None:
 @contextmanager
 def _without_data_variables(stored: StoredRun) -> Iterator[None]:
     """Hide variables of this shell that would say something else of the data than the run noted."""
-    from lm_eval_tasks.runs.stored import DATA_SETTINGS
-    from lm_eval_tasks.settings import ENV_PREFIX
-
     names = [ENV_PREFIX + key.upper() for key in DATA_SETTINGS if stored.has_noted(key)]
     hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:

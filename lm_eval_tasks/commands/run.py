@@ -16,11 +16,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lm_eval
+from lm_eval.api.registry import get_model
+from lm_eval.tasks import TaskManager
+
+import lm_eval_tasks.models  # noqa: F401 - registers them
 from lm_eval_tasks import INCLUDE_PATH
+from lm_eval_tasks.harness import compat
+from lm_eval_tasks.harness.chat import NEEDS_AUDIO, takes_audio
+from lm_eval_tasks.runs import alone, ended, waiting
+from lm_eval_tasks.runs.written import check_answers, check_output, what_lacks
+from lm_eval_tasks.server import keys
 
 if TYPE_CHECKING:
-    from lm_eval.tasks import TaskManager
-
     from lm_eval_tasks.harness.compat import EvaluatorConfig
 
 log = logging.getLogger(f"lm_eval.{__name__}")
@@ -42,9 +50,6 @@ def main(arguments: list[str]) -> int:
     Raises:
         ValueError: wrong use, in one line.
     """
-    from lm_eval_tasks.harness import compat
-    from lm_eval_tasks.server import keys
-
     compat.setup_logging()
     keys.know_words(arguments)
     keys.know_variables()
@@ -57,10 +62,6 @@ def main(arguments: list[str]) -> int:
     if missing:
         raise ValueError(f"--include_path {missing[0]}: there is no such folder")
     parsed.include_path = [str(INCLUDE_PATH), *besides_the_pack(given.include_path)]  # a later one wins
-    import lm_eval_tasks.models  # noqa: F401 - registers the model
-    from lm_eval_tasks.runs import alone, ended, waiting
-    from lm_eval_tasks.runs.written import check_answers, check_output, what_lacks
-
     config = compat.read_config(parsed)
     keys.know_options(config.model_args)
     keys.know_options(config.metadata)
@@ -95,10 +96,6 @@ def main(arguments: list[str]) -> int:
 
 def _check_model(config: EvaluatorConfig) -> None:
     """Refuse a model that cannot run, before any data is fetched."""
-    from lm_eval.api.registry import get_model
-
-    from lm_eval_tasks.harness.chat import NEEDS_AUDIO, takes_audio
-
     if config.model in _TAKE_AN_ADDRESS and not config.model_args.get("base_url"):
         raise ValueError(
             f"--model {config.model} needs its server's address: --model_args "
@@ -123,8 +120,6 @@ def besides_the_pack(folders: list[str]) -> list[str]:
 
 def _run_without_index(config: EvaluatorConfig) -> bool:
     """Run if only tasks of the include path are asked for, by name, and nothing that needs the stock command."""
-    from lm_eval.tasks import TaskManager
-
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as the stock command does
     if config.wandb_args or config.trackio_args or config.show_config:
         return False
@@ -140,22 +135,15 @@ def _run_without_index(config: EvaluatorConfig) -> bool:
 
 def _note(config: EvaluatorConfig) -> None:
     """Tell those who keep answers aside how lm-eval was called, under the names that its results have for it."""
-    from lm_eval_tasks.runs.waiting import note_command
-
     names = ("model", "model_args", "batch_size", "device", "use_cache", "limit", "gen_kwargs")
     seeds = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
-    note_command(
+    waiting.note_command(
         {name: getattr(config, name, None) for name in names}
         | dict(zip(seeds, config.seed or [None] * len(seeds), strict=True))
     )
 
 
 def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
-    from lm_eval import simple_evaluate
-
-    from lm_eval_tasks.harness import compat
-    from lm_eval_tasks.server.keys import masked
-
     if config.output_path:
         config.hf_hub_log_args["output_path"] = config.output_path
     if os.environ.get("HF_TOKEN"):
@@ -165,16 +153,16 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     seeds = ("random_seed", "numpy_random_seed", "torch_random_seed", "fewshot_random_seed")
     options: dict[str, Any] = {
         name: getattr(config, name)
-        for name in inspect.signature(simple_evaluate).parameters
+        for name in inspect.signature(lm_eval.simple_evaluate).parameters
         if hasattr(config, name) and name != "cache_requests"
     }
     options |= config.cache_requests
     options |= dict(zip(seeds, config.seed or [None] * len(seeds), strict=True))
-    results = simple_evaluate(**options, task_manager=manager, evaluation_tracker=tracker)
+    results = lm_eval.simple_evaluate(**options, task_manager=manager, evaluation_tracker=tracker)
     if results is None:  # not the first of several ranks
         return
     for part in ("config", "configs"):  # --model_args and --metadata
-        results[part] = masked(results[part])
+        results[part] = keys.masked(results[part])
     samples = results.pop("samples", None)
     tracker.save_results_aggregated(results=results, samples=samples)
     for task in results["configs"] if samples else ():
@@ -182,7 +170,7 @@ def _evaluate(config: EvaluatorConfig, manager: TaskManager) -> None:
     if tracker.push_results_to_hub or tracker.push_samples_to_hub:
         tracker.recreate_metadata_card()
     print(
-        f"{config.model} ({masked(config.model_args)}), gen_kwargs: ({masked(config.gen_kwargs)}), "
+        f"{config.model} ({keys.masked(config.model_args)}), gen_kwargs: ({keys.masked(config.gen_kwargs)}), "
         f"limit: {config.limit}, num_fewshot: {config.num_fewshot}, batch_size: {config.batch_size}"
     )
     print(compat.make_table(results))

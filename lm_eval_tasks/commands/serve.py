@@ -12,7 +12,6 @@ import ctypes
 import hashlib
 import json
 import os
-import re
 import select
 import shlex
 import signal
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import yaml
+from tqdm import tqdm
 
 from lm_eval_tasks.errors import ModelUnavailable
 
@@ -60,6 +60,8 @@ def main(arguments: list[str]) -> int:
         ValueError: ``--serve`` can't be used so.
     """
     from lm_eval_tasks.commands.run import main as run
+    from lm_eval_tasks.harness import compat
+    from lm_eval_tasks.server import keys
 
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     own.add_argument("--serve")
@@ -75,42 +77,20 @@ def main(arguments: list[str]) -> int:
     words = shlex.split(given.serve)
     if not any("{port}" in word for word in words):
         raise ValueError("--serve: the command must hold {port}, for instance --serve 'vllm serve MODEL --port {port}'")
-    known = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    known.add_argument("--output_path", "-o")
-    known.add_argument("--model_args", "-a", nargs="+", default=[])
-    known.add_argument("--config", "-C")
-    told, _ = known.parse_known_args(rest)
+    keys.know_words(rest)  # what is wrong with one is quoted
+    told = compat.parse_run(rest)
     if told.config:
         _refuse_model_in(Path(told.config))
     port = _free_port(given.serve)
     command = [word.replace("{port}", str(port)) for word in words]
-    with _log_file(told.output_path) as log, running(command, log) as server:
-        models = _wait_for(server, f"http://localhost:{port}/v1", given.serve_timeout)
-        return run([*_own_arguments(port, models, " ".join(told.model_args)), *rest])
-
-
-class Server:
-    """A server behind its guard.
-
-    Attributes:
-        guard: the process that ends it.
-        log: where it writes.
-    """
-
-    def __init__(self, guard: subprocess.Popen[bytes], log: Path) -> None:
-        self.guard, self.log = guard, log
-
-    def last_lines(self) -> str:
-        """The end of its log."""
-        with self.log.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
-            lines = file.read().decode("utf-8", "replace").splitlines()[-_SHOWN:]
-        return "\n".join(f"  {line}" for line in lines) or "  (it wrote nothing)"
+    with _log_file(told.output_path) as log, running(command, log) as guard:
+        models = _wait_for(guard, log.name, f"http://localhost:{port}/v1", given.serve_timeout)
+        return run([*_own_arguments(port, models, told.model_args or {}), *rest])
 
 
 @contextlib.contextmanager
-def running(command: list[str], log: TextIO) -> Iterator[Server]:
-    """A server for the length of a block; says so if it ended before the block did.
+def running(command: list[str], log: TextIO) -> Iterator[subprocess.Popen[bytes]]:
+    """A server for the length of a block, given as its guard; says so if it ended before the block did.
 
     Args:
         command: program and arguments.
@@ -123,39 +103,38 @@ def running(command: list[str], log: TextIO) -> Iterator[Server]:
         stderr=subprocess.STDOUT,
         start_new_session=True,  # a Ctrl-C is this process's to handle
     )
-    server = Server(guard, Path(log.name))
     try:
-        yield server
+        yield guard
     finally:
         if guard.poll() is not None:
-            print(f"The server has ended. The last lines of {log.name}:\n{server.last_lines()}", file=sys.stderr)
+            print(f"The server has ended. {_last_lines(log.name)}", file=sys.stderr)
         guard.stdin.close()
         guard.wait()
 
 
-def _wait_for(server: Server, url: str, timeout: float) -> list[str]:
+def _last_lines(log: str) -> str:
+    """The end of a server's log, for the screen."""
+    with Path(log).open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
+        lines = file.read().decode("utf-8", "replace").splitlines()[-_SHOWN:]
+    return "\n".join([f"The last lines of {log}:", *(f"  {line}" for line in lines or ["(it wrote nothing)"])])
+
+
+def _wait_for(guard: subprocess.Popen[bytes], log: str, url: str, timeout: float) -> list[str]:
     """Wait until a server answers; returns the models that it names."""
-    began = said = time.monotonic()
-    terminal = sys.stderr.isatty()
-    while True:
-        waited = time.monotonic() - began
-        if (models := _models(url)) is not None:
-            print(
-                f"{chr(13) if terminal else ''}The server is up after {waited:.0f} s. Its log: {server.log}",
-                file=sys.stderr,
-            )
-            return models
-        ended = server.guard.poll()
-        if ended is not None or waited > timeout:
-            what = f"ended with status {ended}" if ended is not None else f"did not answer within {timeout:.0f} s"
-            if ended is None:
-                print(f"The last lines of {server.log}:\n{server.last_lines()}", file=sys.stderr)
-            raise ModelUnavailable(f"--serve: the server {what}; its log is {server.log}")
-        if terminal or time.monotonic() - said > _EVERY:
-            said = time.monotonic()
-            line = f"Waiting for the server: {waited:.0f} s (log: {server.log})"
-            print(f"\r{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
-        time.sleep(0.5)
+    began, often = time.monotonic(), 0.5 if sys.stderr.isatty() else _EVERY
+    with tqdm(desc=f"Waiting for the server (log: {log})", bar_format="{desc}: {elapsed}", mininterval=often) as bar:
+        while (models := _models(url)) is None:
+            ended = guard.poll()
+            if ended is not None or time.monotonic() - began > timeout:
+                what = f"ended with status {ended}" if ended is not None else f"did not answer within {timeout:.0f} s"
+                if ended is None:
+                    print(_last_lines(log), file=sys.stderr)
+                raise ModelUnavailable(f"--serve: the server {what}; its log is {log}")
+            bar.update()
+            time.sleep(0.5)
+    print(f"The server is up after {time.monotonic() - began:.0f} s. Its log: {log}", file=sys.stderr)
+    return models
 
 
 def _models(url: str) -> list[str] | None:
@@ -172,10 +151,10 @@ def _models(url: str) -> list[str] | None:
         return None
 
 
-def _own_arguments(port: int, models: list[str], model_args: str) -> list[str]:
+def _own_arguments(port: int, models: list[str], model_args: dict[str, Any]) -> list[str]:
     """What the harness is told of the server; what the user gave comes behind it and wins."""
     named = {f"base_url=http://localhost:{port}/v1/chat/completions"}
-    if not re.search(r'(?:^|[\s,{"])model"?\s*[=:]', model_args):
+    if "model" not in model_args:
         if len(models) != 1:
             choice = f"names {len(models)} models ({', '.join(models[:5])})" if models else "names no model"
             raise ValueError(f"--serve: the server {choice}; add --model_args model=NAME")
@@ -224,10 +203,9 @@ def guard(command: list[str]) -> int:
         print(f"{command[0]}: {error.strerror}", flush=True)
         return 127
     while not select.select([sys.stdin.fileno()], [], [], 0.2)[0]:
-        if server.poll() is not None and (server.returncode or not _descendants()):
+        if server.poll() is not None and (server.returncode or not _left(server)):
             break
-    end_group(server, orphans=True)
-    _end_all()
+    _end(server)
     return server.returncode if server.returncode >= 0 else 128 - server.returncode
 
 
@@ -237,52 +215,43 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
-def _descendants() -> set[int]:
-    """All living processes below this one; none where there is no ``/proc``."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            state, parent = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
-            if state not in "ZX":
-                parents[int(stat.parent.name)] = int(parent)
-    found = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {os.getpid()}
-
-
-def _bury() -> None:
+def _left(server: subprocess.Popen[bytes]) -> bool:
+    """Whether a process of the server is left; buries the dead."""
+    if server.poll() is None:
+        return True
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+        return True
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(server.pid, 0)
+        return True
+    return False
 
 
-def _end_all() -> None:
-    """End what the server began outside of its group, at first politely."""
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End the server's group and what it began outside of it, at first politely."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        until = time.monotonic() + _GRACE
-        for pid in _descendants():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-        while _descendants() and time.monotonic() < until:
+        until, told = time.monotonic() + _GRACE, set()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(server.pid, number)
+        while _left(server) and time.monotonic() < until:
+            for pid in _adopted() - told:
+                told.add(pid)
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    if os.getpgid(pid) != server.pid:  # else it has been told
+                        os.kill(pid, number)
             time.sleep(0.05)
-    _bury()
 
 
-def end_group(leader: subprocess.Popen[Any], orphans: bool = False) -> None:
-    """End all processes of a group, at first politely; ``orphans``: where this process has adopted them."""
-    for number, patience in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _GRACE)):
-        until = time.monotonic() + patience
-        try:
-            os.killpg(leader.pid, number)
-            while time.monotonic() < until:
-                if leader.poll() is not None and orphans:
-                    _bury()  # or the dead would stay in the group
-                os.killpg(leader.pid, 0)
-                time.sleep(0.05)
-        except (ProcessLookupError, PermissionError):  # the group is gone
-            break
-    leader.wait()
+def _adopted() -> set[int]:
+    """The children of this process, to which what they left behind has come; none where there is no ``/proc``."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, IndexError):
+            if stat.read_text(errors="replace").rpartition(")")[2].split()[1] == str(os.getpid()):
+                found.add(int(stat.parent.name))
+    return found
 
 
 if __name__ == "__main__":

@@ -161,6 +161,6 @@ def ask_early(task: Any, judge: Judge, wait: float, instance: Instance, answer: 
     alone.resps = [answer]
     try:
         for _, question in questions_ahead(task, [alone]):
-            judge.submit(question, wait)
+            judge.early.submit(question, wait)
     except Exception:  # of a filter, which will raise it again when all answers are there and kept
         log.debug("nothing is asked early about %s", instance.doc_id, exc_info=True)

@@ -86,7 +86,6 @@ class Asker:
         reply = await self.client.ask(body, tries=tries, again=again)
         if holding:
             budget.give_back(held, _used(reply, held))
-        await budget.tell()
         return reply
 
     def request(self, question: Question, attempt: int) -> dict[str, Any]:

@@ -49,6 +49,8 @@ async def fill(judge: Any, questions: Callable[[], Iterable[Question]]) -> None:
             if getattr(trouble, "remedy", ""):
                 log.error(trouble.remedy)
             work.silent = dict.fromkeys(work.wanted, f"batch: {trouble}")
+        for held in work.held.values():  # of a batch without an end: it may cost as much, and nobody may wait for it
+            judge.budget.give_back(held, held)
         judge.withheld.update({key: work.silent[key] for key in work.wanted if key in work.silent})
 
 
@@ -58,6 +60,7 @@ class _Fill:
     Attributes:
         wanted: key -> rounds that it has been through, of the questions without a verdict.
         silent: key -> why no reply came, of the questions that must therefore not be asked directly.
+        held: key -> tokens of the budget, of what this process submitted.
     """
 
     def __init__(self, judge: Any, questions: Callable[[], Iterable[Question]], wanted: dict[str, int]) -> None:
@@ -67,7 +70,7 @@ class _Fill:
         self.server = BatchServer(judge.client, judge.settings, self.jobs)
         self.rounds = 1 if self.settings.judge_batch_rest == "direct" else 2
         self.silent: dict[str, str] = {}
-        self._held: dict[str, int] = {}  # key -> tokens of the budget, of what this process submitted
+        self.held: dict[str, int] = {}
         self._done_with: set[str] = set()  # refused one by one, or their batch failed or was cancelled
 
     async def run(self) -> None:
@@ -104,7 +107,7 @@ class _Fill:
         for key in [key for key in self.wanted if self.judge.has(key)]:
             del self.wanted[key]
             self.silent.pop(key, None)
-            if held := self._held.pop(key, 0):
+            if held := self.held.pop(key, 0):
                 self.judge.budget.give_back(held, held)
 
     async def _submit(self, under_way: set[str]) -> AsyncIterator[Job]:
@@ -137,7 +140,7 @@ class _Fill:
                 self.silent[key] = self.judge.budget.reached
                 self._done_with.add(key)
                 continue
-            self._held[key] = held
+            self.held[key] = held
             body = adapted(request, self.judge.client.given_up)
             line = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
             content = json.dumps(line).encode() + b"\n"
@@ -183,7 +186,7 @@ class _Fill:
         """Store the first usable reply to a question; where there is none, note what may be done about it."""
         self.wanted[key] = job.round
         self.silent.pop(key, None)
-        if held := self._held.pop(key, 0):
+        if held := self.held.pop(key, 0):
             used = sum(o.prompt_tokens + o.completion_tokens for o in outcomes[:1] if o.answered)
             self.judge.budget.give_back(held, used)
         for outcome in outcomes:

@@ -97,34 +97,22 @@ class BatchServer:
         """Upload and submit. The job is on the disk before, and the batch's id the moment that it is known.
 
         Raises:
-            Trouble: there is no batch, or the disk does not take it.
+            Trouble: there is no batch.
+            OSError: the disk does not take it; then nothing is submitted.
         """
+        self.jobs.save(job)
+        limit = self.settings.judge_timeout
         try:
-            self.jobs.save(job)
-        except OSError as error:
-            raise Trouble(f"{self.jobs.folder} cannot be written ({error}), so nothing is submitted") from None
-        try:
-            async with time_limit(max(self.settings.judge_timeout, _TRANSFER)):
-                sent = await self.api.files.create(file=(f"{job.token}.jsonl", content), purpose="batch")
-            job.file_id = _text(_fields(sent), "id")
-            if not job.file_id:
-                raise openai.OpenAIError("the reply names no file")
+            upload = self.api.files.create(file=(f"{job.token}.jsonl", content), purpose="batch")
+            job.file_id = await _id(upload, max(limit, _TRANSFER))
         except Exception as error:
             self.jobs.drop(job)
             raise Trouble(f"the requests could not be uploaded ({told(error)})") from None
         self.jobs.save(job)
         once = self.api.with_options(max_retries=0)  # a second try could be a second batch
+        given = {"endpoint": ENDPOINT, "completion_window": "24h", "metadata": {_MARK: job.token}}
         try:
-            async with time_limit(self.settings.judge_timeout):
-                batch = await once.batches.create(
-                    input_file_id=job.file_id,
-                    endpoint=ENDPOINT,
-                    completion_window="24h",
-                    metadata={_MARK: job.token},
-                )
-            job.batch_id = _text(_fields(batch), "id")
-            if not job.batch_id:
-                raise openai.OpenAIError("the reply names no batch")
+            job.batch_id = await _id(once.batches.create(input_file_id=job.file_id, **given), limit)
         except Exception as error:
             status = getattr(error, "status_code", 500)
             refused = status < 500 and status not in (408, 409)
@@ -228,11 +216,8 @@ class BatchServer:
         first = [_fields(error) for error in errors[:3]] if isinstance(errors, list) else []
         said = "; ".join(" ".join(filter(None, (_text(e, "code"), _text(e, "message")))) for e in first)
         job.ended, job.why = status, without_keys(said)[:300]
-        try:
-            async with self.jobs.alone():
-                self.jobs.keep_results(job, b"".join(parts))
-        except OSError as error:
-            raise Trouble(f"{self.jobs.folder} cannot be written ({error})") from None
+        async with self.jobs.alone():
+            self.jobs.keep_results(job, b"".join(parts))
         return batch
 
     async def _state(self, job: Job) -> dict[str, Any]:
@@ -275,6 +260,15 @@ class BatchServer:
             if time.monotonic() - begun > self.settings.judge_patience:
                 raise Trouble(f"a batch is under way, and its server does not answer ({told(last)})")
             await asyncio.sleep(min(self.settings.judge_batch_poll, 10.0))
+
+
+async def _id(call: Awaitable[Any], limit: float) -> str:
+    """The id of what a call made, in at most so many seconds; raises where none comes back, in whatever way."""
+    async with time_limit(limit):
+        found = _text(_fields(await call), "id")
+    if not found:
+        raise openai.OpenAIError("the reply names no id")
+    return found
 
 
 def _window(batch: dict[str, Any]) -> float:

@@ -11,6 +11,9 @@ from lm_eval_tasks.settings import JudgeSettings
 BYTES_A_TOKEN = 4
 """Of UTF-8; about what tokenizers of today make of English, and on the safe side for most other languages."""
 
+_LOOK_AGAIN = 0.02
+"""Seconds, for a call that waits for others under a cap."""
+
 
 def prompt_tokens(messages: Iterable[dict[str, Any]]) -> int:
     """About how many tokens a chat has."""
@@ -35,36 +38,32 @@ class Budget:
         self._settings = settings
         self._max_calls = _share(settings.judge_max_calls, rank, ranks)
         self._max_tokens = _share(settings.judge_max_tokens_total, rank, ranks)
-        self._change = asyncio.Condition()
         self.reached: str | None = None
         self._calls = self._tokens = self._held = self._in_flight = 0
 
     def take(self, tokens: int) -> bool:
         """Hold a call of at most so many tokens; False where it might pass a cap."""
-        fits = self._max_calls is None or self._calls < self._max_calls
-        fits = fits and (self._max_tokens is None or self._tokens + self._held + tokens <= self._max_tokens)
-        if fits and self.reached is None:
-            self._calls += 1
-            self._in_flight += 1
-            self._held += tokens
-        return fits and self.reached is None
+        fits = self._max_tokens is None or self._tokens + self._held + tokens <= self._max_tokens
+        if not fits or self._calls_are_spent() or self.reached:
+            return False
+        self._calls += 1
+        self._in_flight += 1
+        self._held += tokens
+        return True
 
     async def wait(self, tokens: int) -> bool:
         """As ``take``, but wait for calls in flight, which mostly need less than they hold."""
-        async with self._change:
-            while not self.take(tokens):
-                spent = self._max_calls is not None and self._calls >= self._max_calls
-                if spent or not self._in_flight or self.reached:
-                    self.stop()
-                    return False
-                await self._change.wait()
+        while not self.take(tokens):
+            if self._calls_are_spent() or not self._in_flight or self.reached:
+                self.stop()
+                return False
+            await asyncio.sleep(_LOOK_AGAIN)
         return True
 
     def stop(self) -> None:
         """Ask no more."""
         if self.reached is None:
-            calls = self._max_calls is not None and self._calls >= self._max_calls
-            cap = "judge_max_calls" if calls else "judge_max_tokens_total"
+            cap = "judge_max_calls" if self._calls_are_spent() else "judge_max_tokens_total"
             self.reached = f"{cap}={getattr(self._settings, cap)} reached"
 
     def give_back(self, held: int, used: int) -> None:
@@ -73,10 +72,8 @@ class Budget:
         self._held -= held
         self._tokens += used
 
-    async def tell(self) -> None:
-        """Tell those who wait that something was given back."""
-        async with self._change:
-            self._change.notify_all()
+    def _calls_are_spent(self) -> bool:
+        return self._max_calls is not None and self._calls >= self._max_calls
 
 
 def _share(cap: int | None, rank: int, ranks: int) -> int | None:

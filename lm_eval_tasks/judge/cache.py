@@ -27,10 +27,7 @@ PATIENCE = 300.0
 LAST_TRY = 10
 """Seconds that the end of a run waits to store what is still held."""
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS verdict (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS finished (key TEXT PRIMARY KEY) WITHOUT ROWID;
-"""
+_TABLE = "CREATE TABLE IF NOT EXISTS verdict (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID"
 
 
 def cache_folder() -> Path:
@@ -42,26 +39,19 @@ class VerdictCache:
     """An SQLite file that several processes may share.
 
     Whatever goes wrong with it is one warning, and the run goes on. While another process has it locked, or the disk is
-    full, what arrives is held in memory and stored later. What is damaged or can't be written is left alone for good,
-    but what it can still tell is read.
+    full, what arrives is held in memory and stored later. A file that can't be read is left alone for good.
 
     Args:
         where: True for the file in the user's cache folder, a path for another one, False for none.
     """
 
     def __init__(self, where: str | bool) -> None:
-        self.path = (
-            None
-            if where is False
-            else cache_folder() / "verdicts.sqlite"
-            if where is True
-            else Path(where).expanduser()
-        )
+        own = cache_folder() / "verdicts.sqlite"
+        self.path = None if where is False else own if where is True else Path(where).expanduser()
         self._db: sqlite3.Connection | None = None
         self._lock = threading.RLock()  # the judge's thread and the main one come here
         self._given_up = self.path is None
-        self._writable = True
-        self._held: dict[str, tuple[str, tuple[str, ...]]] = {}  # verdict or task -> statement and values
+        self._held: dict[str, str] = {}
         self._again = 0.0  # not before this time is anything tried again that failed
         self._unreadable_until = 0.0
         self._warned: set[str] = set()
@@ -70,28 +60,32 @@ class VerdictCache:
     @property
     def writable(self) -> bool:
         """Whether everything so far could be stored."""
-        return self._db is not None and self._writable and not self._held
+        return self._db is not None and not self._held
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The stored reply of a question, or None."""
-        held = self._held.get(key)
-        row = held[1][1:] if held else self._read("SELECT reply FROM verdict WHERE key = ?", key)
+        reply = self._held.get(key) or self._read(key)
         try:
-            return json.loads(row[0]) if row else None
+            return json.loads(reply) if reply else None
         except ValueError:
             return None
 
     def put(self, key: str, reply: dict[str, Any]) -> None:
         """Store a usable reply. Unusable and cut-short ones must not come here."""
-        self._write(key, "INSERT OR REPLACE INTO verdict VALUES (?, ?)", key, json.dumps(reply))
+        if self._given_up:
+            return
+        with self._lock:
+            self._held[key] = json.dumps(reply)
+            self._open()
+            self._store_held()
 
     def is_finished(self, key: str) -> bool:
         """Whether a task with exactly these requests and settings was judged to its end before."""
-        return self._read("SELECT 1 FROM finished WHERE key = ?", key) is not None
+        return self.get(f"finished {key}") is not None
 
     def set_finished(self, key: str) -> None:
         """Remember that this task was judged to its end, so that doing it again needs no trial call."""
-        self._write(f"finished {key}", "INSERT OR IGNORE INTO finished VALUES (?)", key)
+        self.put(f"finished {key}", {})
 
     async def free(self) -> None:
         """Wait while another process has the file locked for reading, ``PATIENCE`` seconds at the most.
@@ -109,11 +103,11 @@ class VerdictCache:
     def close(self) -> None:
         """Store what is still held, if that can be done within some seconds, and close the file."""
         with self._lock:
-            if self._held and self._db is not None and self._writable:
+            if self._held and self._db is not None:
                 self._db.execute(f"PRAGMA busy_timeout = {1000 * LAST_TRY}")
                 self._again = 0.0
                 self._store_held()
-            if self._held and self.path:
+            if self._held and not self._warned:
                 self._warn(f"{len(self._held)} verdicts could not be stored in it")
             self._held.clear()
             self._given_up = True
@@ -131,8 +125,8 @@ class VerdictCache:
             db.execute("PRAGMA journal_mode=WAL")  # readers and one writer at a time, across processes
             db.execute("PRAGMA synchronous=NORMAL")  # survives a killed process; a power cut may cost the last few
             db.execute("PRAGMA cache_size=-256")  # KiB, however many verdicts there are
-            db.executescript(_TABLES)
-            db.execute("INSERT OR IGNORE INTO finished VALUES ('writable')")
+            db.execute(_TABLE)
+            db.executescript("BEGIN IMMEDIATE; ROLLBACK")  # which fails where nothing can be written
             self._db = db
         except (sqlite3.Error, OSError) as error:
             if db is not None:
@@ -154,14 +148,15 @@ class VerdictCache:
                 return False
             return True
 
-    def _read(self, statement: str, *values: str) -> Any:
+    def _read(self, key: str) -> str | None:
         with self._lock:
             self._open()
             self._store_held()
             if self._db is None:
                 return None
             try:
-                return self._db.execute(statement, values).fetchone()
+                row = self._db.execute("SELECT reply FROM verdict WHERE key = ?", (key,)).fetchone()
+                return row and row[0]
             except sqlite3.Error as error:
                 self._failed(error)
                 if not _is_locked(error):
@@ -170,27 +165,16 @@ class VerdictCache:
                     self._db = None
                 return None
 
-    def _write(self, name: str, statement: str, *values: str) -> None:
-        if self._given_up or not self._writable:
-            return
-        with self._lock:
-            self._held[name] = statement, values
-            self._open()
-            self._store_held()
-
     def _store_held(self) -> None:
-        """Store what waits; after a failure that may pass, not before ``RETRY`` seconds are over."""
-        if not self._held or self._db is None or not self._writable or time.monotonic() < self._again:
+        """Store what waits; after a failure, not before ``RETRY`` seconds are over."""
+        if not self._held or self._db is None or time.monotonic() < self._again:
             return
         try:
-            for name, (statement, values) in list(self._held.items()):
-                self._db.execute(statement, values)
-                del self._held[name]
+            for key, reply in list(self._held.items()):
+                self._db.execute("INSERT OR REPLACE INTO verdict VALUES (?, ?)", (key, reply))
+                del self._held[key]
         except sqlite3.Error as error:
             self._failed(error)
-            if not _passes(error):
-                self._writable = False
-                self._held.clear()
 
     def _failed(self, error: Exception) -> None:
         self._again = time.monotonic() + RETRY
@@ -209,14 +193,4 @@ class VerdictCache:
 
 
 def _is_locked(error: Exception) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)  # from Python 3.11 on
-    if code is not None:
-        return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
-
-
-def _passes(error: Exception) -> bool:
-    """Whether the same may succeed later: a lock is released, a disk gets room."""
-    code = getattr(error, "sqlite_errorcode", None)
-    full = code & 0xFF == sqlite3.SQLITE_FULL if code is not None else "is full" in str(error)
-    return _is_locked(error) or full
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)  # its code only from Python 3.11 on

@@ -63,19 +63,14 @@ async def check(judge: Any, trial: Question) -> None:
 
 async def _warn_of_shutdown(judge: Any) -> None:
     """Say when the server lists a day near at hand on which the judge's model will be shut down."""
-    listed = await judge.client.models()
-    of_judge = (model for model in listed if model.get("id") == judge.settings.judge_model)
-    ends = [_as_day(model.get("shutdown_date")) for model in of_judge]
-    for day in filter(None, ends):
-        left = (day - datetime.now(timezone.utc).date()).days
-        if left <= SOON:
+    asked, today = judge.settings.judge_model, datetime.now(timezone.utc).date()
+    for model in await judge.client.models():
+        day = _as_day(model.get("shutdown_date"))
+        if model.get("id") == asked and day and (left := (day - today).days) <= SOON:
             log.warning(
                 "%s: %r will be shut down on %s, in %d days; later runs will need another judge, whose scores are not "
                 "comparable.",
-                judge.client.server.who,
-                judge.settings.judge_model,
-                day,
-                left,
+                *(judge.client.server.who, asked, day, left),
             )
 
 

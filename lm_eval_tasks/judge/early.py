@@ -39,8 +39,13 @@ class Early:
         """Take what holds the judge up, or ""."""
         self._notice = text
 
-    def submit(self, question: Question, wait: float) -> Future[Verdict | Unjudged] | None:
-        """As ``Judge.submit``."""
+    def submit(self, question: Question, wait: float = 0.0) -> Future[Verdict | Unjudged] | None:
+        """Put one question ahead of ``Judge.ask``, while the model is still answering; may be called from any thread.
+
+        ``ask`` takes its outcome as its own, but puts it again after a failure that may have passed. None where enough
+        are waiting to keep the judge busy, even ``wait`` seconds later: more need not be held in memory, for ``ask``
+        will put them.
+        """
         if not self._backlog.acquire(timeout=wait):
             return None
         future = asyncio.run_coroutine_threadsafe(self._put(question), self._loop)
@@ -94,6 +99,7 @@ class Early:
         """Begin with another run, which has no answers yet."""
         self.call_off()
         self._over, self._verdicts = False, 0
+        self._judge.paid.clear()
 
     async def _put(self, question: Question) -> Verdict | Unjudged:
         if self._over:  # a thread of the model that was broken off

@@ -8,7 +8,6 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 from weakref import WeakValueDictionary
@@ -101,7 +100,7 @@ class Judge:
         Args:
             rank, ranks: of this process, which takes its share of the run's caps.
         """
-        self._loop.call_soon_threadsafe(self._forget_early)
+        self._loop.call_soon_threadsafe(self.early.begin)
         self._ranks, before = (rank, ranks), self._ranks
         if self._has_asked or self._ranks != before:
             self._has_asked = False
@@ -196,15 +195,6 @@ class Judge:
         """As ``knows``, of a question's key."""
         return not self.fresh and bool(self._remembered.get(key) or self.cache.get(key))
 
-    def submit(self, question: Question, wait: float = 0.0) -> Future[Verdict | Unjudged] | None:
-        """Put one question ahead of ``ask``, while the model is still answering; may be called from any thread.
-
-        ``ask`` takes its outcome as its own, but puts it again after a failure that may have passed. None where enough
-        are waiting to keep the judge busy, even ``wait`` seconds later: more need not be held in memory, for ``ask``
-        will put them.
-        """
-        return self.early.submit(question, wait)
-
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -240,24 +230,18 @@ class Judge:
         """Ask nothing more ahead of ``ask``; the model's run has been broken off. May be called from any thread."""
         self._loop.call_soon_threadsafe(self.early.call_off)
 
-    def _forget_early(self) -> None:
-        self.early.begin()
-        self.paid.clear()
-
     async def put(self, question: Question, key: str) -> Verdict | Unjudged:
         """The outcome of one question, with its key; to be called in the judge's event loop."""
         async with self._putting.setdefault(key, asyncio.Lock()):  # the same question twice: the second is in the cache
             await self.cache.free()
             if stored := self._stored(question, key):
                 return stored
-            reason = self.withheld.get(key)
-            return Unjudged(reason) if reason else await self._put_now(question, key)
-
-    async def _put_now(self, question: Question, key: str) -> Verdict | Unjudged:
-        outcome = await self.asker.ask(question)
-        if isinstance(outcome, Verdict):
-            self._keep(key, outcome)
-        return outcome
+            if reason := self.withheld.get(key):
+                return Unjudged(reason)
+            outcome = await self.asker.ask(question)
+            if isinstance(outcome, Verdict):
+                self._keep(key, outcome)
+            return outcome
 
     def _keep(self, key: str, verdict: Verdict) -> None:
         self.cache.put(key, {name: getattr(verdict, name) for name in _STORED})

@@ -60,11 +60,9 @@ class Wording:
         there = {cls.FIELDS.get(match[0]) for match in cls._pattern().finditer(template)}
         lacking = [usual[name] for name in dict.fromkeys(cls.FIELDS.values()) if name not in there]
         if lacking:
-            others = [field for field in cls.FIELDS if field not in usual.values()]
             raise ValueError(
-                f"judge_prompt={path}: the field(s) {', '.join(lacking)} are missing. The file needs "
-                f"{_all_of([field for field in cls.FIELDS if field not in others])}"
-                f"{f', or {_all_of(others)}' if others else ''}. With both benchmarks in one command, set each one's "
+                f"judge_prompt={path}: the field(s) {', '.join(lacking)} are missing. The file needs each of these, "
+                f"under any of its names: {', '.join(cls.FIELDS)}. With both benchmarks in one command, set each one's "
                 'own file: {"intima": {"judge_prompt": "..."}}.'
             )
         return cls(template, "", f"file-{_digest(template)}")
@@ -129,7 +127,3 @@ def _bare(text: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _all_of(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"

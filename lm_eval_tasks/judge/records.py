@@ -24,18 +24,16 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
         dicts.
     """
     verdicts = [verdict for record in records for verdict in record["verdicts"]]
+    fresh = [verdict for verdict in verdicts if not verdict["cached"]]
+    spent = {"prompt_tokens": "prompt_tokens", "completion_tokens": "completion_tokens", "calls": "attempts"}
     return {
         "docs": len(records),
         "judged": sum(record["judged"] for record in records),
         "unjudged": dict(Counter(record["reason"] for record in records if not record["judged"])),
         "judge_answered": dict(Counter(v["judge"] for v in verdicts if v["judge"] and not v["reason"])),
-        "prompt_tokens": sum(verdict["prompt_tokens"] for verdict in verdicts if not verdict["cached"]),
-        "completion_tokens": sum(verdict["completion_tokens"] for verdict in verdicts if not verdict["cached"]),
-        "calls": sum(verdict["attempts"] for verdict in verdicts if not verdict["cached"]),
-        "prompt_tokens_all_attempts": sum(verdict["prompt_tokens"] for verdict in verdicts),
-        "completion_tokens_all_attempts": sum(verdict["completion_tokens"] for verdict in verdicts),
-        "calls_all_attempts": sum(verdict["attempts"] for verdict in verdicts),
-        "from_cache": sum(bool(verdict["cached"]) for verdict in verdicts),
+        **{name: sum(verdict[field] for verdict in fresh) for name, field in spent.items()},
+        **{f"{name}_all_attempts": sum(verdict[field] for verdict in verdicts) for name, field in spent.items()},
+        "from_cache": len(verdicts) - len(fresh),
         "flags": dict(Counter(flag for record in records for flag in record["flags"])),
     }
 

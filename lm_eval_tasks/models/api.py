@@ -15,14 +15,15 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.registry import register_model
 from lm_eval.models.openai_completions import LocalChatCompletion
+from tqdm import tqdm
 
 from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.chat import AudioChat
 from lm_eval_tasks.harness.compat import JsonChatStr
 from lm_eval_tasks.judge.question import is_half_a_thought
-from lm_eval_tasks.models.generation import generate
-from lm_eval_tasks.models.missing import break_off_told
-from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
+from lm_eval_tasks.models.answering import chats
+from lm_eval_tasks.models.generation import Generation
+from lm_eval_tasks.runs.answers import Answer, Unanswered
 from lm_eval_tasks.server.connection import Pieces, Server, shown
 from lm_eval_tasks.server.keys import without_keys
 from lm_eval_tasks.server.outcome import Kind, Outcome
@@ -67,15 +68,14 @@ class AudioChatCompletions(LocalChatCompletion):
         """
         if any(len(request.args) > 2 for request in requests):  # images, in the form that lm-eval has for them
             return super().generate_until(requests, disable_tqdm)
-        for request in requests:
-            if not isinstance(request.args[0], JsonChatStr):
-                raise ValueError(f"{request.task_name}: this model takes chats; add --apply_chat_template.")
-        with break_off_told(requests):
-            answers = generate(self, requests, disable_tqdm)
-        for request, answer in zip(requests, answers, strict=True):
-            if isinstance(answer, Unanswered):
-                mark_unanswered(request, answer)
-        return answers
+        with (
+            chats(requests),
+            tqdm(total=len(requests), desc="Requesting API", disable=disable_tqdm, dynamic_ncols=True) as bar,
+        ):
+            generation = Generation(self, requests, bar)
+            generation.run()
+        generation.conclude()
+        return generation.answers
 
     def server(self) -> Server:
         """Where the model is and how it is asked."""
@@ -119,17 +119,13 @@ class AudioChatCompletions(LocalChatCompletion):
             return Unanswered(outcome.reason, outcome.words)
         if outcome.only_thought and outcome.kind is Kind.REPLY:
             return Unanswered(_REASONING_ALONE)
-        finish = "length" if outcome.kind is Kind.CUT else "stop"
-        if self._is_half_a_thought(outcome.text, finish):
+        finish, end = "length" if outcome.kind is Kind.CUT else "stop", self.think_end_token
+        if is_half_a_thought(outcome.text) or (end and finish == "length" and str(end) not in outcome.text):
             finish = "thinking"
         text = without_keys(outcome.text, spare_words=True)
-        if self.think_end_token:
-            text = text.split(str(self.think_end_token))[-1].lstrip()
+        if end:
+            text = text.split(str(end))[-1].lstrip()
         until = gen_kwargs.get("until") or []
         for mark in [until] if isinstance(until, str) else until:
             text = text.split(mark, 1)[0] if mark else text
         return Answer(text, finish, outcome.model, outcome.prompt_tokens, outcome.completion_tokens, without)
-
-    def _is_half_a_thought(self, text: str, finish: str) -> bool:
-        end = self.think_end_token
-        return is_half_a_thought(text) or (bool(end) and finish == "length" and str(end) not in text)

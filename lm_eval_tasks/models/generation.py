@@ -12,9 +12,8 @@ from lm_eval.api.instance import Instance
 from tqdm import tqdm
 
 from lm_eval_tasks.audio.clips import BadAudio
-from lm_eval_tasks.errors import ModelUnavailable
 from lm_eval_tasks.harness import compat
-from lm_eval_tasks.models.missing import described, go_on_without, reasons
+from lm_eval_tasks.models.answering import conclude, keep
 from lm_eval_tasks.runs.answers import Answer, Unanswered
 from lm_eval_tasks.server.client import NOT_ASKED as CALL_NOT_MADE
 from lm_eval_tasks.server.client import Client
@@ -27,45 +26,29 @@ NOT_ASKED = "model unavailable"
 """The reason of requests that were not sent because the server had refused for good or gone."""
 
 
-def generate(model: Any, requests: list[Instance], disable_tqdm: bool) -> list[str]:
-    """Send all requests of an ``AudioChatCompletions``, at most ``num_concurrent`` at a time.
-
-    Returns:
-        The answers, in the order of the requests; ``Unanswered`` where there is none.
-
-    Raises:
-        ModelUnavailable: see ``AudioChatCompletions.generate_until``.
-    """
-    with tqdm(total=len(requests), desc="Requesting API", disable=disable_tqdm, dynamic_ncols=True) as bar:
-        generation = Generation(model, requests, bar)
-        _run(generation.run())
-    generation.conclude()
-    return generation.answers
-
-
 class Generation:
-    """Requests on their way.
+    """The requests of an ``AudioChatCompletions``, sent at most ``num_concurrent`` at a time.
 
     Attributes:
-        answers: in the order of the requests.
-        stopped: why no further request is sent, or None.
+        answers: in the order of the requests; ``Unanswered`` where there is none.
     """
 
     def __init__(self, model: Any, requests: list[Instance], bar: tqdm) -> None:
         self.model, self.requests, self.bar = model, requests, bar
         self.answers: list[str] = [Unanswered(NOT_ASKED)] * len(requests)
-        self.stopped: str | None = None
         self._notice = ""
-        self._refuses = False
         self._seen: dict[str, str] = {}  # reason -> what the server said first
         self._first: str | None = None  # the first failure for which there is a remedy
         self._resumes = compat.resumes(model)  # answers of this run, of which the other requests are left
         compat.keep_without_waiting(model)
 
-    async def run(self) -> None:
-        """Send everything."""
+    def run(self) -> None:
+        """Send everything, beside a running event loop (a notebook's) from a thread of its own."""
+        _run(self._send_all())
+
+    async def _send_all(self) -> None:
         waiting = iter(enumerate(self.requests))
-        client = Client(self.model.server())
+        client = self._client = Client(self.model.server())
         client.pace.notice = self._noticed
 
         async def work() -> None:
@@ -82,7 +65,6 @@ class Generation:
         finally:
             for worker in workers:
                 worker.cancel()
-            self.stopped, self._refuses = client.stopped, client.refuses
             await client.close()
             self._keeping.shutdown(wait=False)
 
@@ -113,14 +95,8 @@ class Generation:
             if outcome.remedy and self._first is None:
                 self._first = outcome.explained()
             return self._without(answer.reason, answer.detail)
-        await asyncio.get_running_loop().run_in_executor(self._keeping, self._keep, request, answer)
+        await asyncio.get_running_loop().run_in_executor(self._keeping, keep, self.model, request, answer)
         return answer
-
-    def _keep(self, request: Instance, answer: str) -> None:
-        compat.keep_answer(self.model, request, answer)
-        hand_over = getattr(request, "on_answer", None)
-        if hand_over:
-            hand_over(request, answer)
 
     def _without(self, reason: str, words: str) -> Unanswered:
         if reason not in self._seen:
@@ -138,22 +114,14 @@ class Generation:
                 cut,
                 len(self.answers),
             )
-        missing, total = reasons(self.requests, self.answers), len(self.requests)
-        if sum(map(len, missing.values())) == total > 0:
-            if self.stopped and not (self._refuses and self._resumes):
-                raise ModelUnavailable(f"{self.stopped.rstrip('.')}. None of {total} requests was answered.")
-            if not self._resumes and self.model.world_size == 1:
-                said = self._first or next(filter(None, self._seen.values()), "")
-                quoted = f" The first of them: {said}" if said else ""
-                at = shown(self.model.base_url)
-                raise ModelUnavailable(
-                    f"The model at {at} answered none of {total} requests: {described(missing)}.{quoted}"
-                )
-        go_on_without(missing, total, f" {self.stopped.rstrip('.')}." if self.stopped else "")
+        stopped, first = self._client.stopped, self._first or next(filter(None, self._seen.values()), "")
+        cause = f" {stopped.rstrip('.')}." if stopped else f" The first of them: {first}" if first else ""
+        others = self._resumes or self.model.world_size > 1
+        may_be_all = self._resumes and self._client.refuses if stopped else others
+        conclude(f"The model at {shown(self.model.base_url)}", self.requests, self.answers, cause, may_be_all)
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end; beside a running event loop (a notebook's) in a thread of its own."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

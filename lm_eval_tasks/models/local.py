@@ -11,7 +11,6 @@ import copy
 import hashlib
 import json
 import logging
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +33,25 @@ from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
-from lm_eval_tasks.harness import compat
 from lm_eval_tasks.harness.compat import JsonChatStr
-from lm_eval_tasks.models.local_batches import Batches, Work
+from lm_eval_tasks.models.answering import chats
+from lm_eval_tasks.models.local_batches import Batches
 from lm_eval_tasks.models.local_checks import Checks
-from lm_eval_tasks.models.local_families import FAMILIES, Family
 from lm_eval_tasks.models.local_generate import Generator
 from lm_eval_tasks.models.local_prompt import IDENTITY, Deaf, Prompts
-from lm_eval_tasks.models.missing import break_off_told
 
 log = logging.getLogger(f"lm_eval.{__name__}")
+
+_MODEL_CLASS = {
+    "qwen2_5_omni": "Qwen2_5OmniThinkerForConditionalGeneration",
+    "qwen3_omni_moe": "Qwen3OmniMoeThinkerForConditionalGeneration",
+}
+"""Type of a checkpoint -> the class to load in place of the one that the configuration leads to. The full class speaks:
+it ignores max_new_tokens and loads a voice. The thinker has the same weights without it."""
+
+_ADAPTER = {"phi4_multimodal": "speech-lora"}
+"""Type of a checkpoint -> the folder in it with a LoRA without which it hears badly, and which from_pretrained does not
+load."""
 
 _NOT_IN_IDENTITY = {
     *("batch_size", "max_batch_size", "device", "parallelize", "device_map", "max_memory_per_gpu", "max_cpu_memory"),
@@ -79,8 +87,9 @@ class HFAudio(HFLM):
 
     def _get_backend(self, config: Any, backend: str = "causal", trust_remote_code: bool | None = False) -> None:
         self.backend = "causal"  # whatever transformers files it under: an answer follows its prompt
-        named = self._family.model_class or next(iter(config.architectures or []), "")
-        if not self._family.model_class and type(config) in AutoModelForMultimodalLM._model_mapping:
+        special = _MODEL_CLASS.get(config.model_type)
+        named = special or next(iter(config.architectures or []), "")
+        if not special and type(config) in AutoModelForMultimodalLM._model_mapping:
             self.AUTO_MODEL_CLASS = AutoModelForMultimodalLM
         else:  # some are not in the mapping
             self.AUTO_MODEL_CLASS = getattr(transformers, named, transformers.AutoModelForCausalLM)
@@ -110,7 +119,7 @@ class HFAudio(HFLM):
 
     def _create_model(self, pretrained: str, revision: str | None = "main", **options: Any) -> None:
         super()._create_model(pretrained, revision=revision, **options)
-        adapter = self._family.adapter
+        adapter = _ADAPTER.get(self.config.model_type)
         if not adapter:
             return
         where = {"subfolder": adapter, "revision": revision}
@@ -128,10 +137,6 @@ class HFAudio(HFLM):
             raise ModelUnavailable(
                 f"{pretrained} hears through its adapter {adapter}; it cannot be loaded (pip install -U peft): {said}"
             ) from None
-
-    @property
-    def _family(self) -> Family:
-        return FAMILIES.get(self.config.model_type, Family())
 
     # What lm-eval calls
 
@@ -163,25 +168,20 @@ class HFAudio(HFLM):
         Raises:
             ModelUnavailable: the model can't hear, answered nothing, or failed at what a task can't do without.
         """
-        for request in requests:
-            if not isinstance(request.args[0], JsonChatStr):
-                raise ValueError(f"{request.task_name}: this model takes chats; add --apply_chat_template.")
-        try:
-            size = self._checks.run(requests, self._size_asked_for())
-        except Deaf as error:
-            raise ModelUnavailable(f"{self.generator.name}: {error}") from None
-        work = Work(self.prompts.read, self.prompts.encode, self.generator)
-        quiet = disable_tqdm or self.rank != 0
-        with tqdm(total=len(requests), disable=quiet, desc="Answering", dynamic_ncols=True) as bar:
-            batches = Batches(work, requests, size, partial(compat.keep_answer, self), bar)
-            with break_off_told(requests):
+        with chats(requests):
+            try:
+                size = self._checks.run(requests, self._size_asked_for())
+            except Deaf as error:
+                raise ModelUnavailable(f"{self.generator.name}: {error}") from None
+            quiet = disable_tqdm or self.rank != 0
+            with tqdm(total=len(requests), disable=quiet, desc="Answering", dynamic_ncols=True) as bar:
+                batches = Batches(self, requests, size, bar)
                 batches.run()
         self._checks.found["batch_size"] = batches.size
-        batches.conclude(compat.resumes(self), self.world_size)
+        batches.conclude()
         return batches.answers
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """Not offered."""
         raise ValueError("hf-audio only generates; use --model hf for tasks that compare likelihoods")
 
     loglikelihood_rolling = loglikelihood

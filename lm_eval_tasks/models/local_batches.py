@@ -12,20 +12,18 @@ import logging
 from collections import defaultdict, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from accelerate.utils.memory import should_reduce_batch_size
 from lm_eval.api.instance import Instance
 from tqdm import tqdm
 
-from lm_eval_tasks.errors import BadAudio, ModelUnavailable
+from lm_eval_tasks.errors import BadAudio
+from lm_eval_tasks.harness import compat
+from lm_eval_tasks.models.answering import conclude, keep, name_of
 from lm_eval_tasks.models.local_prompt import Chat, references, stored_text
-from lm_eval_tasks.models.missing import described, go_on_without, name_of, reasons
-from lm_eval_tasks.runs.answers import Answer, Unanswered, mark_unanswered
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from lm_eval_tasks.runs.answers import Answer, Unanswered
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -38,21 +36,6 @@ _QUOTED = 300
 
 
 @dataclass
-class Work:
-    """What a model does, for the batches.
-
-    Attributes:
-        read: decodes a request's clips.
-        encode: makes tensors of chats.
-        generate: answers encoded chats, with a request's generation options.
-    """
-
-    read: Callable[[Any], Chat]
-    encode: Callable[[list[Chat]], dict[str, Any]]
-    generate: Callable[[dict[str, Any], dict[str, Any]], list[Answer]]
-
-
-@dataclass
 class Batch:
     """Requests that are answered together.
 
@@ -60,14 +43,12 @@ class Batch:
         members: places in the list of requests.
         chats: what was read for each of them.
         inputs: the tensors, if they could be made.
-        failures: what could not be read, by place.
         fault: why there are no tensors.
     """
 
-    members: list[int]
+    members: list[int] = field(default_factory=list)
     chats: list[Chat] = field(default_factory=list)
     inputs: dict[str, Any] | None = None
-    failures: dict[int, Unanswered] = field(default_factory=dict)
     fault: Exception | None = None
 
 
@@ -75,10 +56,9 @@ class Batches:
     """All requests of one call, answered in batches.
 
     Args:
-        work: what the model does.
+        model: an ``HFAudio``.
         requests: the requests.
         size: how many are answered together at first.
-        store: keeps an answer (``--use_cache``).
         bar: shows progress.
 
     Attributes:
@@ -86,10 +66,8 @@ class Batches:
         size: how many are answered together now.
     """
 
-    def __init__(
-        self, work: Work, requests: list[Instance], size: int, store: Callable[[Instance, Answer], None], bar: tqdm
-    ) -> None:
-        self.work, self.requests, self.size, self.store, self.bar = work, requests, size, store, bar
+    def __init__(self, model: Any, requests: list[Instance], size: int, bar: tqdm) -> None:
+        self.model, self.requests, self.size, self.bar = model, requests, size, bar
         self.answers: list[Any] = [Unanswered(_NOT_ASKED)] * len(requests)
         self._groups = deque(map(deque, groups(requests)))
         self._in_a_row = 0
@@ -108,21 +86,11 @@ class Batches:
                     self._groups.appendleft(deque(coming.result().members))
                     coming = self._ask_for(ahead)
 
-    def conclude(self, resumes: bool, ranks: int) -> None:
-        """Say what is missing.
-
-        Raises:
-            ModelUnavailable: nothing was answered, or a task needs what was not.
-        """
-        for request, answer in zip(self.requests, self.answers, strict=True):
-            if isinstance(answer, Unanswered):
-                mark_unanswered(request, answer)
-        missing, total = reasons(self.requests, self.answers), len(self.requests)
+    def conclude(self) -> None:
+        """Say what is missing; raise where a task cannot do without it."""
         said = next((one.detail for one in self.answers if isinstance(one, Unanswered) and one.detail), "")
-        first = f" The first of them: {said}" if said else ""
-        if sum(map(len, missing.values())) == total > 0 and not resumes and ranks == 1:
-            raise ModelUnavailable(f"The model answered none of {total} requests: {described(missing)}.{first}")
-        go_on_without(missing, total, first)
+        may_be_all = compat.resumes(self.model) or self.model.world_size > 1
+        conclude("The model", self.requests, self.answers, f" The first of them: {said}" if said else "", may_be_all)
 
     def _ask_for(self, ahead: ThreadPoolExecutor) -> Future[Batch] | None:
         """Have the next batch read and encoded; None when there is none."""
@@ -134,33 +102,31 @@ class Batches:
         return ahead.submit(self._prepare, [group.popleft() for _ in range(min(self.size, len(group)))])
 
     def _prepare(self, members: list[int]) -> Batch:
-        batch = Batch([])
+        batch = Batch()
         for place in members:
             try:
-                batch.chats.append(self.work.read(self.requests[place].args[0]))
+                batch.chats.append(self.model.prompts.read(self.requests[place].args[0]))
                 batch.members.append(place)
             except BadAudio as error:
-                batch.failures[place] = Unanswered("audio gone or damaged", str(error)[:_QUOTED])
+                self._without(place, Unanswered("audio gone or damaged", str(error)[:_QUOTED]))
         return self._encode(batch)
 
     def _encode(self, batch: Batch) -> Batch:
         try:
             if batch.members:
-                batch.inputs = self.work.encode(batch.chats)
+                batch.inputs = self.model.prompts.encode(batch.chats)
         except Exception as error:  # of a processor: whatever it is, it concerns this batch
             batch.fault = error.with_traceback(None)
         return batch
 
     def _answer(self, batch: Batch) -> None:
-        for place, failure in batch.failures.items():
-            self._without(place, failure)
         if not batch.members or self._in_a_row >= GIVE_UPS:
             return
         options = self.requests[batch.members[0]].args[1]
         fault, answers = batch.fault, []
         if fault is None:
             try:
-                answers = self.work.generate(batch.inputs, options)
+                answers = self.model.generator(batch.inputs, options)
             except Exception as error:
                 fault = error.with_traceback(None)  # its frames hold the tensors that did not fit
         batch.inputs = None
@@ -187,11 +153,8 @@ class Batches:
         self._in_a_row = 0
         request = self.requests[place]
         self.answers[place] = answer
-        self.store(request, answer)
+        keep(self.model, request, answer)
         self.bar.update()
-        hand_over = getattr(request, "on_answer", None)
-        if hand_over:
-            hand_over(request, answer)
 
     def _without(self, place: int, failure: Unanswered) -> None:
         self.answers[place] = failure

@@ -48,10 +48,8 @@ class Chat:
     @property
     def texts(self) -> Iterator[str]:
         """Every text in it."""
-        for message in self.messages:
-            content = message["content"]
-            parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-            yield from (part["text"].strip() for part in parts if part["type"] == "text")
+        parts = (part for message in _in_parts(self) for part in message["content"])
+        return (part["text"].strip() for part in parts if part["type"] == "text")
 
 
 def stored_text(chat: JsonChatStr) -> str:
@@ -95,7 +93,11 @@ class Prompts:
         self._token = None if self.audio_id is None else tokenizer.convert_ids_to_tokens(self.audio_id)
         # mistral-common has no template that could be rendered, and takes files in place of samples
         self._by_file = isinstance(tokenizer, transformers.MistralCommonBackend)
-        self._forms: list[Callable[[Chat], list[dict[str, Any]]]] = [_as_given, _in_parts, self._in_text]
+        self._forms: list[Callable[[Chat], list[dict[str, Any]]]] = [
+            lambda chat: chat.messages,
+            _in_parts,
+            self._in_text,
+        ]
 
     @property
     def template(self) -> Any:
@@ -212,12 +214,10 @@ class Prompts:
     def _in_text(self, chat: Chat) -> list[dict[str, Any]]:
         """Each message as a string, with the audio token where a clip stands."""
 
-        def flat(content: Any) -> str:
-            if isinstance(content, str):
-                return content
-            return "".join(part["text"] if part["type"] == "text" else str(self._token) for part in content)
+        def flat(parts: list[dict[str, Any]]) -> str:
+            return "".join(part["text"] if part["type"] == "text" else str(self._token) for part in parts)
 
-        return [{**message, "content": flat(message["content"])} for message in chat.messages]
+        return [{**message, "content": flat(message["content"])} for message in _in_parts(chat)]
 
     def _check_heard(self, inputs: Any, chats: list[Chat]) -> None:
         if self.audio_id is None:
@@ -226,10 +226,6 @@ class Prompts:
         tokens = (inputs["input_ids"] == self.audio_id).sum(dim=1).tolist()
         if not features or any(count < len(chat.clips) for count, chat in zip(tokens, chats, strict=True)):
             raise Deaf(f"its encoded prompt holds no audio: {SERVER_WAY}")
-
-
-def _as_given(chat: Chat) -> list[dict[str, Any]]:
-    return chat.messages
 
 
 def _in_parts(chat: Chat) -> list[dict[str, Any]]:

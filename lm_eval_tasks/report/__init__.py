@@ -53,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="store the clips in the HTML file, so that it can be passed on alone: up to so many megabytes (default: "
         "100), beyond that those of the lowest, highest, most different and unjudged samples",
     )
+    parser.set_defaults(handler=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -41,7 +41,6 @@ class Client(Connection):
         stopped: why no further call is made, or None.
         refuses: whether that is because it refused many requests alike.
         last: how the last call ended.
-        calls: requests made, each try counted.
     """
 
     def __init__(self, server: Server) -> None:
@@ -51,7 +50,6 @@ class Client(Connection):
         self.stopped: str | None = None
         self.refuses = False
         self.last: Outcome | None = None
-        self.calls = 0
         self._alike: tuple[tuple[Any, ...], int] = ((), 0)
         self._struggling = 0
         self._answers, self._refused = 0, 0
@@ -177,7 +175,6 @@ class Client(Connection):
             self.pace.leave()
             return lost(NOT_ASKED)
         try:
-            self.calls += 1
             outcome = await self.post(encode(body), body.get("max_tokens", body.get(OTHER_NAME)))
         finally:
             self.pace.leave()

@@ -83,7 +83,6 @@ class Connection:
         self._url, self._client = _connect(server)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     def api(self) -> openai.AsyncOpenAI:

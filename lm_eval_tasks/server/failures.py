@@ -147,14 +147,12 @@ def wait_of(headers: Mapping[str, str]) -> float | None:
         value = (headers.get(name) or "").strip()
         if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{0,9})?", value):
             return float(value) / scale
-        if value and scale == 1.0:
-            try:
-                when = parsedate_to_datetime(value)
-            except (ValueError, TypeError, IndexError, OverflowError):
-                continue
-            when = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
-            return max(0.0, (when - datetime.now(timezone.utc)).total_seconds())
-    return None
+    try:
+        when = parsedate_to_datetime(value)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    when = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
+    return max(0.0, (when - datetime.now(timezone.utc)).total_seconds())
 
 
 _CODES = ("code", "status", "http_status", "status_code", "statusCode", "error_code", "errorCode", "type", "__type")

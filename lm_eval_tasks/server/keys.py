@@ -159,12 +159,11 @@ def know_words(words: Iterable[str]) -> None:
 def masked(value: Any) -> Any:
     """The same data with ``[key]`` for each known key in its texts."""
     if isinstance(value, str):
-        shown = without_keys(value)
-        return value if shown == value else shown
+        return without_keys(value)
     if isinstance(value, Mapping):
         return {masked(key): masked(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [masked(one) for one in value] if isinstance(value, list) else tuple(masked(one) for one in value)
+        return [masked(one) for one in value]
     return value
 
 

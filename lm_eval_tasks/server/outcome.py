@@ -55,7 +55,6 @@ class Outcome:
         status: the HTTP status, or the code of an error inside a 200; 0 where nothing came back.
         code: the server's own code of an error, in lower case.
         by_words: whether a kind that concerns all requests was told by the server's words alone, which may be a quote.
-        finish: the reason for which the server stopped writing, as it spelled it.
         only_thought: whether the text is empty because all of it came as reasoning.
         refusal: whether the reply is the model's own refusal.
         model: the model's name as the server gave it.
@@ -71,7 +70,6 @@ class Outcome:
     status: int = 0
     code: str = ""
     by_words: bool = False
-    finish: str = ""
     only_thought: bool = False
     refusal: bool = False
     model: str = ""
@@ -95,6 +93,6 @@ class Outcome:
         return f"{self.reason}{f' ({self.remedy})' if self.remedy else ''}.{said}"
 
 
-def lost(reason: str, remedy: str = "") -> Outcome:
+def lost(reason: str) -> Outcome:
     """Nothing came back."""
-    return Outcome(Kind.LOST, reason=reason, remedy=remedy)
+    return Outcome(Kind.LOST, reason=reason)

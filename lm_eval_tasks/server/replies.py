@@ -80,8 +80,8 @@ def _completion(data: Any, body: bytes, headers: Mapping[str, str], max_tokens: 
     written = about["completion_tokens"]
     if kind is Kind.REPLY and max_tokens and (written == max_tokens or (not spelled and written > max_tokens)):
         kind = Kind.CUT  # some servers say "stop" whatever happened; one that wrote more knows no limit
+    finish = without_keys(str(spelled or ""))[:80]
     about |= {
-        "finish": without_keys(str(spelled or ""))[:80],
         "status": 200,
         "only_thought": thought and not text.strip(),
         "refusal": bool(refusal),
@@ -95,8 +95,8 @@ def _completion(data: Any, body: bytes, headers: Mapping[str, str], max_tokens: 
     if kind is Kind.REPLY and not (text.strip() or thought or refusal) and _is_no_silence(message, spelled):
         return Outcome(Kind.BROKEN, reason="malformed reply: no text", words=as_text(body), **about)
     if kind is Kind.REFUSED:
-        return Outcome(kind, reason=FILTERED, words=f"finish_reason {about['finish']}", code="content_filter", **about)
-    reason = {Kind.CUT: "cut short", Kind.BROKEN: f"broken off (finish_reason {about['finish'] or 'none'})"}
+        return Outcome(kind, reason=FILTERED, words=f"finish_reason {finish}", code="content_filter", **about)
+    reason = {Kind.CUT: "cut short", Kind.BROKEN: f"broken off (finish_reason {finish or 'none'})"}
     return Outcome(kind, text=text, reason=reason.get(kind, ""), **about)
 
 

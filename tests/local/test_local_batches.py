@@ -81,6 +81,16 @@ def test_a_later_batch_is_made_again_when_memory_ended_before_it(load, tmp_path,
     assert sizes == [4, 2, 2, 2, 2, 2] and not any(isinstance(answer, Unanswered) for answer in answers)
 
 
+def test_a_clip_that_has_gone_keeps_its_reason_where_its_batch_is_made_again(load, tmp_path, spoil):
+    model = load(batch_size=4)
+    asked = requests(model, tmp_path, [1.0 + number / 10 for number in range(10)])
+    (tmp_path / "3.wav").unlink()  # of the second batch
+    spoil(model, lambda count, _: count > 2, OUT_OF_MEMORY[0])
+    answers = model.generate_until(asked, disable_tqdm=True)
+    [missing] = [answer for answer in answers if isinstance(answer, Unanswered)]
+    assert answers.index(missing) == 3 and missing.reason == "audio gone or damaged"
+
+
 def test_one_clip_that_does_not_fit_alone_is_unanswered(load, tmp_path, spoil):
     model = load()
     asked = requests(model, tmp_path)
