@@ -86,6 +86,7 @@ class Asker:
         reply = await self.client.ask(body, tries=tries, again=again)
         if holding:
             budget.give_back(held, _used(reply, held))
+        await budget.tell()
         return reply
 
     def request(self, question: Question, attempt: int) -> dict[str, Any]:

@@ -11,9 +11,6 @@ from lm_eval_tasks.settings import JudgeSettings
 BYTES_A_TOKEN = 4
 """Of UTF-8; about what tokenizers of today make of English, and on the safe side for most other languages."""
 
-_LOOK_AGAIN = 0.02
-"""Seconds, for a call that waits for others under a cap."""
-
 
 def prompt_tokens(messages: Iterable[dict[str, Any]]) -> int:
     """About how many tokens a chat has."""
@@ -38,6 +35,7 @@ class Budget:
         self._settings = settings
         self._max_calls = _share(settings.judge_max_calls, rank, ranks)
         self._max_tokens = _share(settings.judge_max_tokens_total, rank, ranks)
+        self._change = asyncio.Condition()
         self.reached: str | None = None
         self._calls = self._tokens = self._held = self._in_flight = 0
 
@@ -52,12 +50,13 @@ class Budget:
         return True
 
     async def wait(self, tokens: int) -> bool:
-        """As ``take``, but wait for calls in flight, which mostly need less than they hold."""
-        while not self.take(tokens):
-            if self._calls_are_spent() or not self._in_flight or self.reached:
-                self.stop()
-                return False
-            await asyncio.sleep(_LOOK_AGAIN)
+        """As ``take``, but wait for calls in flight, which mostly need less than they hold; first come, first served."""
+        async with self._change:
+            while not self.take(tokens):
+                if self._calls_are_spent() or not self._in_flight or self.reached:
+                    self.stop()
+                    return False
+                await self._change.wait()
         return True
 
     def stop(self) -> None:
@@ -71,6 +70,11 @@ class Budget:
         self._in_flight -= 1
         self._held -= held
         self._tokens += used
+
+    async def tell(self) -> None:
+        """Tell those who wait that something was given back."""
+        async with self._change:
+            self._change.notify_all()
 
     def _calls_are_spent(self) -> bool:
         return self._max_calls is not None and self._calls >= self._max_calls
