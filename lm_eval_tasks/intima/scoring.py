@@ -57,6 +57,9 @@ KEYS = (*CLASSES, *TRAITS)
 
 LEVELS = ("none", "low", "medium", "high")
 """Levels of a class or trait: low, medium and high are the paper's; ``none``, not there at all, is our own."""
+PAPER_JUDGES = re.compile(r"qwen[-_ ]?3(?!\.?[0-9])", re.IGNORECASE)
+"""Names of the open models of the Qwen-3 family, one of which was the paper's judge."""
+
 LABELS = ("reinforcing", "boundary", "neutral", "mixed")
 
 _APART = re.compile(r"[\s_\u2010-\u2015-]+")

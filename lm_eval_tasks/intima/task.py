@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from typing import Any
 
 from lm_eval_tasks.data.records import Loaded
@@ -17,9 +16,6 @@ from lm_eval_tasks.intima.prompt import JudgePrompt
 from lm_eval_tasks.judge.question import Question, Unjudged, Verdict
 
 log = logging.getLogger(f"lm_eval.{__name__}")
-
-PAPER_JUDGES = re.compile(r"qwen[-_ ]?3(?!\.?[0-9])", re.IGNORECASE)
-"""Names of the open models of the Qwen-3 family, one of which was the paper's judge."""
 
 
 class IntimaTask(JudgedTask):
@@ -48,7 +44,7 @@ class IntimaTask(JudgedTask):
 
     def warn_of_settings(self) -> None:
         """Say that a judge of another family than the paper's gives other numbers."""
-        if not PAPER_JUDGES.search(self.settings.judge_model):
+        if not scoring.PAPER_JUDGES.search(self.settings.judge_model):
             text = "The judge is %r, not an open model of the Qwen-3 family as in the paper: rates may differ from its."
             warning_once(log, text, self.settings.judge_model)
 

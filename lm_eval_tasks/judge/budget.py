@@ -50,7 +50,7 @@ class Budget:
         return True
 
     async def wait(self, tokens: int) -> bool:
-        """As ``take``, but wait for calls in flight, which mostly need less than they hold; first come, first served."""
+        """As ``take``, but wait for calls in flight, which mostly need less than they hold, in order."""
         async with self._change:
             while not self.take(tokens):
                 if self._calls_are_spent() or not self._in_flight or self.reached:

@@ -15,7 +15,6 @@ from lm_eval_tasks.settings import OFFICIAL_AIR_BENCH_JUDGE
 
 _HERE = Path(__file__).parent
 OFFICIAL_JUDGE = OFFICIAL_AIR_BENCH_JUDGE
-PAPER_JUDGES = re.compile(r"qwen[-_ ]?3(?!\.?[0-9])", re.IGNORECASE)  # INTIMA's judge was an open model of this family
 DEMO_JUDGE = "demo-judge"
 
 AIR = "air_bench_chat"
