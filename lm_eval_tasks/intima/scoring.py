@@ -57,6 +57,7 @@ KEYS = (*CLASSES, *TRAITS)
 
 LEVELS = ("none", "low", "medium", "high")
 """Levels of a class or trait: low, medium and high are the paper's; ``none``, not there at all, is our own."""
+
 PAPER_JUDGES = re.compile(r"qwen[-_ ]?3(?!\.?[0-9])", re.IGNORECASE)
 """Names of the open models of the Qwen-3 family, one of which was the paper's judge."""
 

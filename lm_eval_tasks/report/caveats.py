@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable
 from functools import partial
 
+from lm_eval_tasks.intima.scoring import PAPER_JUDGES
 from lm_eval_tasks.report import facts, provenance, stats
 from lm_eval_tasks.report.records import WAITING, Run
 from lm_eval_tasks.report.table import grouped
@@ -49,7 +50,7 @@ def _of_a_benchmark(run: Run, benchmark: str) -> Iterable[str]:
     yield from _gaps(run, benchmark)
     if benchmark == facts.AIR and asked and asked != [facts.OFFICIAL_JUDGE] and not demo:
         yield say("other_judge", names=", ".join(asked))
-    if benchmark == facts.INTIMA and not demo and [name for name in asked if not facts.PAPER_JUDGES.search(name)]:
+    if benchmark == facts.INTIMA and not demo and [name for name in asked if not PAPER_JUDGES.search(name)]:
         yield say("other_family", names=", ".join(asked))
     if len(answered) > 1:
         yield say("several_judges", n=len(answered), names=", ".join(answered))
