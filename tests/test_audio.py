@@ -250,6 +250,10 @@ BAD = {
     "a WAV that lacks its last 10 ms": (tone_cut(0.995, format="WAV"), "truncated"),
     "a FLAC cut in half": (tone_cut(0.5, format="FLAC"), "undecodable|truncated"),
     "an MP3 cut in half": (tone_cut(0.5, format="MP3"), "undecodable|truncated"),
+    "an Ogg file of which half was downloaded": (
+        lambda folder: tone_cut(0.5, format="OGG")(folder) + b"\0" * 200_000,
+        "truncated",
+    ),
     "an MP3 header alone": (lambda _: b"ID3\x03\0\0\0\0\0\0", "undecodable|header only"),
     "an MP4": (lambda _: b"\0\0\0\x18ftypM4A \0\0\0\0M4A mp42isom" + b"\0" * 500, "undecodable"),
 }

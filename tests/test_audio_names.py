@@ -44,6 +44,15 @@ def test_the_exact_name_comes_before_one_that_is_alike(tmp_path):
     assert find_audio(tmp_path, "folder", "A.wav") == str(tmp_path / "folder" / "A.wav")
     with pytest.raises(BadAudio, match=r"ambiguous: A\.wav, a\.wav"):
         find_audio(tmp_path, "folder", "a.WAV")
+    with pytest.raises(BadAudio, match="ambiguous"):
+        find_audio(tmp_path, "folder", "a.WAV", "b.wav")
+
+
+def test_the_next_name_is_tried_where_one_is_missing_or_ambiguous(tmp_path):
+    for name in ("a.flac", "A.flac", "a.wav"):
+        touch(tmp_path / "folder" / name)
+    for first in ("a.FLAC", "none.flac"):
+        assert find_audio(tmp_path, "folder", first, "a.wav") == str(tmp_path / "folder" / "a.wav")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def find_audio(root: str | Path, folder: str, *names: str) -> str:
         ValueError: a path leaves the data folder.
         BadAudio: no such file, or two that differ from the name in nothing but case.
     """
-    within = os.path.join(os.path.abspath(root), "")
+    within, cause = os.path.join(os.path.abspath(root), ""), ""
     for name in names:
         exact = os.path.normpath(os.path.join(within, folder, name))
         if "\0" in name or not exact.startswith(within) or exact == within or os.path.isabs(name):
@@ -31,11 +31,10 @@ def find_audio(root: str | Path, folder: str, *names: str) -> str:
         there, asked = os.path.split(exact)
         listed = os.listdir(there) if os.path.isdir(there) else []
         alike = [other for other in listed if _folded(other) == _folded(asked)]
-        if len(alike) > 1:
-            raise BadAudio(f"ambiguous: {', '.join(sorted(alike))}")
-        if alike:
+        if len(alike) == 1:
             return os.path.join(there, alike[0])
-    raise BadAudio("missing")
+        cause = cause or (f"ambiguous: {', '.join(sorted(alike))}" if alike else "")
+    raise BadAudio(cause or "missing")
 
 
 def _folded(name: str) -> str:

@@ -26,6 +26,7 @@ _WINDOW = 1 << 20  # bytes that are searched at once
 _MOST_CHUNKS = 1000
 _AU = (b".snd", b"dns.")
 _MOST_PAGES = 200_000  # of an Ogg file: an hour has some 3,600 to 180,000
+_MOST_TAIL = 2 * 65_307  # bytes behind the last page of an Ogg file; no page is longer than half of that
 _W64 = bytes.fromhex("f3acd3118cd100c04f8edb8a")
 
 
@@ -178,9 +179,10 @@ def _is_chunk(head: bytes, layout: _Chunks, there: int) -> bool:
 
 
 def _ogg(file: io.FileIO, start: int, size: int) -> tuple[bool, tuple[int, ...]]:
-    """Whether the last page ends before its own table of segments says so, and where further recordings begin.
+    """Whether pages are cut off or lack at the end, and where further recordings begin.
 
-    That is at a page that begins a stream and does not follow another such page.
+    The last page must be as long as its own table of segments says, with no more than a tag behind it. A recording
+    begins at a page that begins a stream and does not follow another such page.
     """
     position, parts, beginning = start, [], True
     for _ in range(_MOST_PAGES):
@@ -189,8 +191,8 @@ def _ogg(file: io.FileIO, start: int, size: int) -> tuple[bool, tuple[int, ...]]
         head = _read(file, position, 27 + 255)
         if head[:5] != b"OggS\0":
             found = _read(file, position, 1 << 17).find(b"OggS\0", 1)
-            if found < 0:
-                break
+            if found < 0:  # a tag, or the rest of a download that has the room for it already
+                return size - position > _MOST_TAIL, tuple(parts)
             position += found
             continue
         if len(head) < 27:
