@@ -34,6 +34,7 @@ GOOD = {
     "MP3": {"format": "MP3", "rate": 16000},
     "FLAC": {"format": "FLAC"},
     "Ogg": {"format": "OGG"},
+    "GSM": {"subtype": "GSM610"},  # which can't be sought in
 }
 
 
@@ -234,6 +235,15 @@ def tone_cut(share, **options):
     return lambda folder: cut(write_tone(folder / "whole", seconds=2.0, rate=16000, **options).read_bytes(), share)
 
 
+def with_a_hole(subtype):
+    def make(folder):
+        whole = write_tone(folder / "whole", seconds=20.0, rate=16000, format="OGG", subtype=subtype).read_bytes()
+        third = len(whole) // 3
+        return whole[:third] + bytes(third) + whole[2 * third :]
+
+    return make
+
+
 BAD = {
     "an empty file": (lambda _: b"", "empty file"),
     "one byte": (lambda _: b"R", "undecodable"),
@@ -254,6 +264,8 @@ BAD = {
         lambda folder: tone_cut(0.5, format="OGG")(folder) + b"\0" * 200_000,
         "truncated",
     ),
+    "a Vorbis file with a hole": (with_a_hole("VORBIS"), "truncated"),
+    "an Opus file with a hole": (with_a_hole("OPUS"), "truncated"),
     "an MP3 header alone": (lambda _: b"ID3\x03\0\0\0\0\0\0", "undecodable|header only"),
     "an MP4": (lambda _: b"\0\0\0\x18ftypM4A \0\0\0\0M4A mp42isom" + b"\0" * 500, "undecodable"),
 }

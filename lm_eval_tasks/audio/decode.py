@@ -71,7 +71,8 @@ class Sound(soundfile.SoundFile):
                 yield from sound._blocks(dtype)
 
     def _blocks(self, dtype: str) -> Iterator[numpy.ndarray]:
-        left = _UNKNOWN if self._stated is None else self._stated - self.tell()
+        behind = self.tell() if super().seekable() else 0  # of a codec without seeking nothing has been read before
+        left = _UNKNOWN if self._stated is None else self._stated - behind
         while left > 0 and len(block := self.read(min(left, max(1, _BLOCK // self.channels)), dtype, always_2d=True)):
             left -= len(block)  # what follows the last frame may be a tag, which a decoder takes for damage
             yield block

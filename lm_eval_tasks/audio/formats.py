@@ -179,12 +179,12 @@ def _is_chunk(head: bytes, layout: _Chunks, there: int) -> bool:
 
 
 def _ogg(file: io.FileIO, start: int, size: int) -> tuple[bool, tuple[int, ...]]:
-    """Whether pages are cut off or lack at the end, and where further recordings begin.
+    """Whether pages are missing or the last one is cut, and where further recordings begin.
 
-    The last page must be as long as its own table of segments says, with no more than a tag behind it. A recording
-    begins at a page that begins a stream and does not follow another such page.
+    The pages of a stream are numbered. The last one must be as long as its own table of segments says, with no more
+    than a tag behind it. A recording begins at a page that begins a stream and does not follow another such page.
     """
-    position, parts, beginning = start, [], True
+    position, parts, beginning, numbers = start, [], True, {}
     for _ in range(_MOST_PAGES):
         if position >= size or len(parts) >= _MOST_CHUNKS:
             break
@@ -201,6 +201,10 @@ def _ogg(file: io.FileIO, start: int, size: int) -> tuple[bool, tuple[int, ...]]
         if begins and not beginning:
             parts.append(position)
         beginning = begins
+        stream, number = head[14:18], int.from_bytes(head[18:22], "little")
+        if not begins and number > numbers.get(stream, number):
+            return True, tuple(parts)
+        numbers[stream] = number + 1
         segments = head[27 : 27 + head[26]]
         position += 27 + head[26] + sum(segments)
     return position > size, tuple(parts)
