@@ -192,8 +192,10 @@ def test_a_request_without_an_answer_says_why_and_the_others_are_answered(
 
 def test_a_task_that_needs_every_answer_gets_an_error_after_the_others(server, make_model):
     server.script("model", refusing(0))
+    told: list[None] = []  # those who take answers at once, that no more will come
     with pytest.raises(ModelUnavailable, match=r"1 of 3 requests have no answer: .*: 1 \(some_task doc 0\)"):
-        make_model().generate_until(text_requests(3))
+        make_model().generate_until(text_requests(3, on_break_off=lambda: told.append(None)))
+    assert len(told) == 1
 
 
 def test_an_answer_that_could_not_be_had_is_asked_for_again_next_time(server, make_model, tmp_path):
