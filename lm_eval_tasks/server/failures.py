@@ -174,12 +174,13 @@ def error_in(data: Any) -> dict[str, Any] | None:
         return None if none else {**error, "message": _said(error), "param": error.get("param")}
     if error:  # a text, or whatever else somebody puts there
         return {**beside, "message": _said(data) if error is True else error}
-    if data.get("choices"):
+    named = data.get("object") == "error"
+    if data.get("choices") and not named:
         return None
     for inner in (data.get("detail"), data.get("base_resp")):
         if isinstance(inner, dict) and (found := error_in(inner)):
             return found
-    if data.get("object") == "error" or any(name in data for name in _SAYS):
+    if named or any(name in data for name in _SAYS):
         return {**beside, "message": _said(data)}
     return None
 
