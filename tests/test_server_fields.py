@@ -42,6 +42,7 @@ def refusing(field, status=400, words="Unrecognized request argument supplied: {
         ("temperature", 200, "'{}' is not supported"),
         ("seed", 404, "No endpoint supports {}"),
         ("max_tokens", 400, "Unsupported parameter: '{}'. Use 'max_completion_tokens' instead."),
+        ("max_tokens", 422, "Extra inputs are not permitted: {}. Read more of this in the manual."),
     ],
 )
 def test_a_field_that_is_refused_is_left_out_from_then_on(server, ask, role, field, status, words):
