@@ -45,6 +45,14 @@ def test_no_more_tokens_than_the_cap_and_all_of_it_is_used(server, make_judge, c
     assert reasons(outcomes) == ({f"judge_max_tokens_total={cap} reached"} if most < 20 else set())
 
 
+def test_calls_that_wait_for_others_under_a_cap_are_made_in_their_order(server, make_judge):
+    server.script("judge", said("8 6", delay=0.01))
+    judge = make_judge(judge_max_tokens_total=1000, judge_concurrency=4, judge_max_tokens=400)
+    outcomes = judge.ask(questions(20), "Judging")
+    made = [isinstance(outcome, Verdict) for outcome in outcomes]
+    assert 3 < sum(made) < 20 and made == sorted(made, reverse=True)
+
+
 def test_a_second_attempt_is_a_call_too(server, make_judge):
     server.script("judge", "hm")
     outcomes = make_judge(judge_max_calls=4, judge_concurrency=1).ask(questions(3), "Judging")

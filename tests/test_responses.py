@@ -43,6 +43,7 @@ def test_a_finish_reason_is_told_however_it_is_spelled(kind, spellings):
         (200, {"error": {"message": "bad image", "code": 400}}, Kind.REFUSED),
         (200, {"error": "overloaded"}, Kind.BROKEN),
         (200, {"object": "error", "message": "too many", "code": 429}, Kind.BUSY),
+        (200, {"object": "error", "choices": [{"message": {"content": "9 1"}, "finish_reason": "stop"}]}, Kind.BROKEN),
         (200, {"choices": [{"error": {"code": 502, "message": "x"}, "message": {"content": "8"}}]}, Kind.LOST),
         (200, {"choices": None}, Kind.BROKEN),
         (200, {"choices": [{"message": None}]}, Kind.BROKEN),

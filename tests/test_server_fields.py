@@ -14,10 +14,13 @@ from lm_eval_tasks.server.dialect import named_limit
 
 
 @both
-def test_a_fault_of_the_server_that_names_a_field_and_passes_teaches_nothing(server, ask, role):
-    server.script(role, refused(500, "worker lost (temperature sensor)"), then="8 6")
+@pytest.mark.parametrize("status", [500, 200])
+@pytest.mark.parametrize("before", [[], ["8 6"]], ids=["at first", "later"])
+def test_a_fault_of_the_server_that_names_a_field_and_passes_teaches_nothing(server, ask, role, before, status):
+    server.script(role, *before, refused(status, "worker lost (temperature sensor)"), then="8 6")
     assert ask(role, 3, **({"judge_concurrency": 1} if role == "judge" else {"num_concurrent": 1})) == ["8 6"] * 3
     assert "temperature" in server.asked[role][-1].body
+    assert not before or server.calls(role) == 3 + 1  # once more, as after any fault
 
 
 def refusing(field, status=400, words="Unrecognized request argument supplied: {}"):
@@ -39,6 +42,7 @@ def refusing(field, status=400, words="Unrecognized request argument supplied: {
         ("temperature", 200, "'{}' is not supported"),
         ("seed", 404, "No endpoint supports {}"),
         ("max_tokens", 400, "Unsupported parameter: '{}'. Use 'max_completion_tokens' instead."),
+        ("max_tokens", 422, "Extra inputs are not permitted: {}. Read more of this in the manual."),
     ],
 )
 def test_a_field_that_is_refused_is_left_out_from_then_on(server, ask, role, field, status, words):

@@ -69,8 +69,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_options_of_judging(parser: argparse.ArgumentParser, every: str, metadata: str, output: str) -> None:
     """Add ``--all``, ``--metadata`` and ``--output_path`` with these helps."""
     parser.add_argument("--all", action="store_true", help=every)
-    parser.add_argument("--metadata", action="extend", nargs="+", default=[], metavar="KEY=VALUE", help=metadata)
+    settings = {"type": _setting, "nargs": "+", "default": [], "metavar": "KEY=VALUE"}
+    parser.add_argument("--metadata", action="extend", help=metadata, **settings)
     parser.add_argument("--output_path", help=output)
+
+
+def _setting(word: str) -> str:
+    if "=" not in word and word.lstrip()[:1] != "{":
+        raise argparse.ArgumentTypeError(f"{word!r}: must be KEY=VALUE; what is to be judged goes before --metadata")
+    return word
 
 
 def main(args: argparse.Namespace) -> int:

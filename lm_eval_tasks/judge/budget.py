@@ -35,7 +35,7 @@ class Budget:
         self._settings = settings
         self._max_calls = _share(settings.judge_max_calls, rank, ranks)
         self._max_tokens = _share(settings.judge_max_tokens_total, rank, ranks)
-        self._change = asyncio.Condition()
+        self._turn, self._change = asyncio.Lock(), asyncio.Condition()
         self.reached: str | None = None
         self._calls = self._tokens = self._held = self._in_flight = 0
 
@@ -51,7 +51,7 @@ class Budget:
 
     async def wait(self, tokens: int) -> bool:
         """As ``take``, but wait for calls in flight, which mostly need less than they hold, in order."""
-        async with self._change:
+        async with self._turn, self._change:  # else a call that comes now would be before those who are woken
             while not self.take(tokens):
                 if self._calls_are_spent() or not self._in_flight or self.reached:
                     self.stop()

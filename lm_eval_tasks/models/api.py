@@ -68,13 +68,11 @@ class AudioChatCompletions(LocalChatCompletion):
         """
         if any(len(request.args) > 2 for request in requests):  # images, in the form that lm-eval has for them
             return super().generate_until(requests, disable_tqdm)
-        with (
-            chats(requests),
-            tqdm(total=len(requests), desc="Requesting API", disable=disable_tqdm, dynamic_ncols=True) as bar,
-        ):
-            generation = Generation(self, requests, bar)
-            generation.run()
-        generation.conclude()
+        with chats(requests):
+            with tqdm(total=len(requests), desc="Requesting API", disable=disable_tqdm, dynamic_ncols=True) as bar:
+                generation = Generation(self, requests, bar)
+                generation.run()
+            generation.conclude()
         return generation.answers
 
     def server(self) -> Server:

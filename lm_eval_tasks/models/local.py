@@ -177,8 +177,8 @@ class HFAudio(HFLM):
             with tqdm(total=len(requests), disable=quiet, desc="Answering", dynamic_ncols=True) as bar:
                 batches = Batches(self, requests, size, bar)
                 batches.run()
-        self._checks.found["batch_size"] = batches.size
-        batches.conclude()
+            self._checks.found["batch_size"] = batches.size
+            batches.conclude()
         return batches.answers
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:

@@ -62,6 +62,12 @@ _ROOM_USED = re.compile(
     r"\b(higher|increase|larger|raise|more)\b|(could|did|can) ?not (finish|complete)|unfinished|incomplete",
     re.I,
 )
+_UNKNOWN_FIELD = re.compile(
+    r"unsupported|unrecogni[sz]ed|unknown|unexpected|deprecated|"
+    r"(?:not|n't)\b.{0,12}?\b(?:support|permit|allow|recogni[sz]|accept)",
+    re.I,
+)
+"""In a refusal of the limit of tokens itself, which may go on with where there is more to read."""
 
 _REMEDY = {
     401: "set a valid {key}",
@@ -106,7 +112,8 @@ def failure(status: int, error: dict[str, Any], headers: Mapping[str, str]) -> O
     if status in (400, 403) and _NO_KEY.search(f"{code} {words}"):
         about["by_words"] = not _NO_KEY.search(code)
         return Outcome(Kind.HOPELESS, reason=reason, remedy=_REMEDY[401], **about)
-    if status in (400, 422) and _ROOM_FIELD.search(words) and _ROOM_USED.search(words):
+    no_room = _ROOM_FIELD.search(words) and _ROOM_USED.search(words) and not _UNKNOWN_FIELD.search(words)
+    if status in (400, 422) and no_room:
         return Outcome(Kind.CUT, reason="cut short", **about)
     if status in (400, 413, 422) and _CONTEXT.search(f"{code} {words}"):
         return Outcome(Kind.REFUSED, reason=TOO_LONG, **about)
@@ -174,12 +181,13 @@ def error_in(data: Any) -> dict[str, Any] | None:
         return None if none else {**error, "message": _said(error), "param": error.get("param")}
     if error:  # a text, or whatever else somebody puts there
         return {**beside, "message": _said(data) if error is True else error}
-    if data.get("choices"):
+    named = data.get("object") == "error"
+    if data.get("choices") and not named:
         return None
     for inner in (data.get("detail"), data.get("base_resp")):
         if isinstance(inner, dict) and (found := error_in(inner)):
             return found
-    if data.get("object") == "error" or any(name in data for name in _SAYS):
+    if named or any(name in data for name in _SAYS):
         return {**beside, "message": _said(data)}
     return None
 

@@ -54,8 +54,8 @@ class Negotiation:
                 return within
             if not _may_concern_a_field(outcome):
                 return outcome
-            if outcome.status >= 500 and not self._may_guess(request, outcome):
-                return outcome
+            if outcome.kind is not Kind.REFUSED and not self._may_guess(request, outcome):
+                return outcome  # a fault, which may name a field by chance
             if self.given_up == spoken:
                 async with self._lock:
                     if self.given_up == spoken:
