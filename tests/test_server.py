@@ -16,10 +16,14 @@ from lm_eval_tasks.runs.answers import Answer as Answered
 from lm_eval_tasks.server import client
 
 
+def in_flight(role, count):
+    return {"judge_concurrency" if role == "judge" else "num_concurrent": count}
+
+
 @both
 def test_filters_that_refuse_everything_end_the_run_too(server, ask, role):
     server.script(role, refused(400, "x", code="content_filter"))
-    assert ask(role, 60, **({"judge_concurrency": 2} if role == "judge" else {"num_concurrent": 2})) == [None] * 60
+    assert ask(role, 60, **in_flight(role, 2)) == [None] * 60
     assert server.calls(role) <= 34
 
 
@@ -138,8 +142,16 @@ def test_equal_refusals_end_the_run_after_the_first_eight_and_those_in_flight(se
 def test_refusals_of_everything_end_the_run_though_no_two_are_alike(server, ask, role):
     words = iter("".join(letters) for letters in itertools.product("abcdefgh", repeat=4))
     server.script(role, lambda asked: refused(400, next(words)))
-    assert ask(role, 200, **({"judge_concurrency": 2} if role == "judge" else {"num_concurrent": 2})) == [None] * 200
+    assert ask(role, 200, **in_flight(role, 2)) == [None] * 200
     assert server.calls(role) <= 4 * (32 + 2)  # each is tried with fewer fields
+
+
+@both
+def test_refusals_of_many_do_not_end_the_run_while_those_in_flight_had_no_time_to_be_answered(server, ask, role):
+    words = iter("".join(letters) for letters in itertools.product("abcdefgh", repeat=4))
+    turn, late = itertools.count(), said("8 6", delay=0.5)
+    server.script(role, lambda asked: refused(413, next(words)) if next(turn) % 3 < 2 else late)
+    assert len(list(filter(None, ask(role, 120, **in_flight(role, 60))))) == 40
 
 
 @both

@@ -142,7 +142,8 @@ class Client(Connection):
             self._refused += 1
             if count >= (4 * ALIKE if concerns_a_doc else ALIKE) and not (concerns_a_doc and self._answers):
                 self._stop(f"{who}: {count} requests in a row, each time: {outcome.explained()}", refuses=True)
-            elif self._refused >= 4 * ALIKE and not self._answers:  # no two alike, and none was ever taken
+            elif self._refused >= max(4 * ALIKE, 2 * self.server.concurrency) and not self._answers:
+                # no two alike and none ever taken, though those in flight have had the time to be answered
                 why = f"none of the first {self._refused} requests was answered; the last"
                 self._stop(f"{who}: {why}: {outcome.explained()}", refuses=True)
         elif outcome.kind in (Kind.BUSY, Kind.LOST):
