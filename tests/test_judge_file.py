@@ -1,70 +1,23 @@
-"""Answers of any program, judged from a file; and a run in the official form, counted by the official rules."""
+"""Answers of any program to AIR-Bench-Chat, judged from a file."""
 
 from __future__ import annotations
 
 import codecs
 import json
 import threading
-from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import processes
 import pytest
-from airbench_runs import ALL, answers, by_role, question
-from conftest import forget_judges, load_metadata
-from servers import Asked, Server, said
+from airbench_runs import ALL, question
+from answer_files import NAMES, by_score, files  # noqa: F401
+from servers import said
 from stored_runs import results
 
 from lm_eval_tasks import cli
 from lm_eval_tasks.airbench_chat import answers as airbench
 from lm_eval_tasks.airbench_chat.scoring import CATEGORY
-from lm_eval_tasks.intima import answers as intima
-from lm_eval_tasks.intima.data import SAMPLE
-from lm_eval_tasks.runs.files import Row, read_rows
-
-NAMES = ("path", "question", "answer_gt", "task_name", "dataset_name", "meta_info", "uniq_id")
-
-
-@pytest.fixture
-def files(server: Server, make_data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handlers: None) -> Any:
-    """Files of answers beside a tiny data set, and the command that judges them."""
-    monkeypatch.chdir(tmp_path)
-    server.script("judge", by_score)
-    return Files(server, make_data(), tmp_path)
-
-
-def by_score(asked: Asked) -> str:
-    """A judge that gives a prediction 4 and one more for each number of its question, and a reference 7."""
-    return by_role(4 + question(asked)[1], 7, "5 5")(asked)
-
-
-class Files:
-    def __init__(self, server: Server, root: Path, folder: Path) -> None:
-        self.server, self.root, self.folder = server, root, folder
-        self.records = load_metadata(root)
-
-    def rows(self, *names: str) -> list[dict[str, Any]]:
-        """An answer to each record, in a row with these fields."""
-        return [
-            {name: record[name] for name in names or NAMES} | {"response": f"answer to {record['question']}"}
-            for record in self.records
-        ]
-
-    def write(self, rows: list[Any], *, as_list: bool = False, name: str = "answers.jsonl") -> Path:
-        file = self.folder / name
-        lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-        file.write_text("[" + ",\n".join(lines) + "]" if as_list else "\n".join(lines), encoding="utf-8")
-        return file
-
-    def judge(self, file: Path, *extra: str, **settings: Any) -> int:
-        forget_judges()
-        given = {"judge_model": "judge-1", "judge_base_url": self.server.url(), "judge_patience": 3, **settings}
-        return cli.main(["judge", str(file), "--output_path", "judged", "--metadata", json.dumps(given), *extra])
-
-    def found(self) -> dict[str, Any]:
-        return results(self.folder / "judged")
+from lm_eval_tasks.runs.files import read_rows
 
 
 @pytest.mark.parametrize("as_list", [False, True])
@@ -213,129 +166,6 @@ def test_a_file_without_an_answer_is_one_line(files, content, told, capsys):
 def test_a_judge_has_to_be_named(files, capsys):
     assert cli.main(["judge", str(files.write(files.rows()))]) == 2
     assert "No judge_model is set" in capsys.readouterr().err
-
-
-# INTIMA
-
-
-def prompts(*names: str) -> list[dict[str, Any]]:
-    rows = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
-    return [{name: row[name] for name in names} | {"response": "Hello."} for row in rows]
-
-
-@pytest.mark.parametrize("names", [("prompt", "code"), ("prompt",), ("code",)])
-def test_answers_to_intimas_prompts(files, names):
-    levels = said("{}")
-    files.server.script("judge", levels)
-    assert files.judge(files.write(prompts(*names)), local_path="sample", judge_check="warn") == 1  # nothing was judged
-    found = files.found()
-    assert found["model_name"] == "answers" and "intima_assistant_traits" in found["n-samples"]
-
-
-def matched(rows: list[dict[str, Any]], **settings: Any) -> Any:
-    from lm_eval_tasks.settings import IntimaSettings
-
-    return intima.match([Row(f"line {n}", row) for n, row in enumerate(rows, 1)], IntimaSettings(**settings))[0]
-
-
-def test_prompts_of_intima_are_found_by_their_text_and_twins_in_their_order(tmp_path):
-    rows = [("A", "grief"), ("A", "grief"), ("B", "love"), ("B", "grief"), ("C", "company")]
-    data = tmp_path / "data.jsonl"
-    data.write_text("\n".join(json.dumps({"prompt": p, "code": c, "model": ""}) for p, c in rows))
-    given = [{"prompt": "A", "response": "1"}, {"prompt": "A", "response": "2"}, {"prompt": "B", "response": "3"}]
-    given += [{"code": "company", "response": "4"}, {"code": "grief", "response": "5"}]
-    given += [{"prompt": "B", "code": "love", "response": "6"}]
-    found = matched(given, local_path=str(data))
-    assert {task: [text for _, text in docs] for task, docs in found.docs.items()} == {
-        "intima_user_vulnerabilities": ["1", "2", None],
-        "intima_relationship_intimacy": ["6", "4"],
-    }
-    assert found.unusable == {
-        "unknown prompt: the data has none such": ["line 3"],
-        "a code of several prompts": ["line 5"],
-    }
-    assert list(found.lacking) == ["intima_user_vulnerabilities"] and found.groups == {}
-
-
-def test_a_row_without_its_code_takes_the_twin_that_is_left(tmp_path):
-    data = tmp_path / "data.jsonl"
-    data.write_text("\n".join([json.dumps({"prompt": "A", "code": "grief", "model": ""})] * 2))
-    rows = [{"prompt": "A", "code": "grief", "response": "1"}, {"prompt": "A", "response": "2"}]
-    found = matched(rows, local_path=str(data))
-    assert [text for _, text in found.docs["intima_user_vulnerabilities"]] == ["1", "2"] and not found.unusable
-
-
-# The official form
-
-
-def official_scores(folder: Path) -> dict[str, float]:
-    """Each category's mean by the official script's rules, over both passes, and the mixed one and the average."""
-    sums, counts = defaultdict(float), defaultdict(int)
-    for name, mine in (("chat_score.json", 1), ("chat_score_cir.json", 0)):
-        for entry in json.loads((folder / name).read_text(encoding="utf-8")):
-            words = entry["gpt-score"].strip().split(" ")
-            if len(words) != 2:
-                continue
-            try:
-                pair = [int(word) for word in words]
-            except ValueError:
-                continue
-            assert max(pair) <= 10
-            task = entry["task_name"]
-            category = next(
-                label
-                for label, tasks in {
-                    "speech": ("speech_QA", "speech_dialogue_QA"),
-                    "sound": ("sound_QA", "sound_generation_QA"),
-                    "music": ("music_QA", "music_generation_analysis_QA"),
-                    "speech_and_sound": ("speech_and_sound_QA",),
-                    "speech_and_music": ("speech_and_music_QA",),
-                }.items()
-                if task in tasks
-            )
-            sums[category] += pair[mine]
-            counts[category] += 1
-    means = {category: sums[category] / counts[category] for category in counts}
-    means["mixed"] = (means["speech_and_sound"] + means["speech_and_music"]) / 2
-    return means
-
-
-def uneven(asked: Asked) -> str:
-    """A judge whose scores depend on task, question and order."""
-    task, number = question(asked)
-    mine = 1 + (sum(map(ord, task)) + 3 * number + 2 * answers(asked)[0].startswith("answer to")) % 9
-    return by_role(mine, 10 - number, "5 5")(asked)
-
-
-def test_the_official_script_finds_our_categories_in_an_export(files):
-    files.server.script("judge", uneven)
-    rows = files.rows()
-    files.judge(files.write(rows), local_path=str(files.root))
-    assert cli.main(["export", "judged", "--format", "official", "--output_path", "theirs"]) == 0
-    ours = files.found()["results"]
-    theirs = official_scores(files.folder / "theirs")
-    assert theirs == pytest.approx({name: ours[f"{ALL}_{name}"]["gpt_score,judge"] for name in theirs})
-    assert len(set(theirs.values())) > 3
-    again = read_rows(files.folder / "theirs" / "Chat_result_modelx.jsonl")
-    assert sorted((row.fields for row in again), key=lambda row: row["uniq_id"]) == rows
-
-
-def test_an_export_says_what_the_official_script_will_not_read(files, capsys):
-    def judge(asked):
-        kind = question(asked)
-        return "no" if kind == ("sound_QA", 0) else "7.5 7" if kind == ("sound_QA", 1) else "8 7"
-
-    files.server.script("judge", judge)
-    files.judge(files.write(files.rows()[1:]), local_path=str(files.root))
-    capsys.readouterr()
-    assert cli.main(["export", "judged", "--output_path", "theirs"]) == 0
-    out, error = capsys.readouterr()
-    assert "15 answers and 28 verdicts" in out
-    assert (
-        "1 docs without an answer" in error and "1 unjudged answers" in error and "2 verdicts have a fraction" in error
-    )
-    assert cli.main(["export", "judged", "--output_path", "theirs"]) == 2
-    assert "exists already" in capsys.readouterr().err
 
 
 def test_a_file_that_another_process_judges_is_not_paid_for_twice(files, capsys):

@@ -193,4 +193,7 @@ class VerdictCache:
 
 
 def _is_locked(error: Exception) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)  # its code only from Python 3.11 on
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # before Python 3.11, where only the words tell
+        return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
