@@ -129,15 +129,19 @@ def chat_payload(model: TemplateAPI, messages: list[dict[str, Any]], gen_kwargs:
     )  # which empties the options
 
 
+_SEED = 1234
+"""The seed of a model on a server to whom none is given."""
+
+
 def shapes_answers(model: LM) -> dict[str, str]:
     """What a model was given beside its name that makes other answers of it, where that is not lm-eval's default."""
-    lora = getattr(model, "lora_request", None)
+    lora, seed = getattr(model, "lora_request", None), getattr(model, "_seed", None)
     found = {
-        "seed": getattr(model, "_seed", 1234),
+        "seed": None if seed == _SEED else seed,
         "think_end_token": getattr(model, "think_end_token", None),
         "adapter": getattr(lora, "lora_path", None) or getattr(lora, "lora_local_path", None),
     }
-    return {name: str(value) for name, value in found.items() if value not in (None, "", 1234)}
+    return {name: str(value) for name, value in found.items() if value not in (None, "")}
 
 
 def keep_answer(model: LM, request: Instance, answer: str) -> None:
