@@ -206,7 +206,10 @@ def guard(command: list[str]) -> int:
         if server.poll() is not None and (server.returncode or not _left(server)):
             break
     _end(server)
-    return server.returncode if server.returncode >= 0 else 128 - server.returncode
+    status = server.poll()
+    if status is None:  # even SIGKILL did not end it in time
+        return 1
+    return status if status >= 0 else 128 - status
 
 
 def _adopt_orphans() -> None:
